@@ -1,0 +1,171 @@
+"""The values that drafters, rules and the engine hand to one another.
+
+Knows nothing of models, text or time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leadout.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Distribution:
+    """A sparse probability distribution over token ids.
+
+    Parameters
+    ----------
+    ids : int64 array, shape (n,)
+        Strictly ascending token ids; the support.
+    probs : float64 array, shape (n,)
+        Positive probabilities that sum to 1.
+    """
+
+    ids: NDArray[np.int64]
+    probs: NDArray[np.float64]
+
+    @classmethod
+    def point(cls, token: int) -> Distribution:
+        """The distribution that always gives `token`."""
+        return cls(ids=np.array([token], dtype=np.int64), probs=np.ones(1))
+
+    def prob(self, token: int) -> float:
+        """Probability of `token`; 0 outside the support."""
+        at = int(np.searchsorted(self.ids, token))
+        return float(self.probs[at]) if at < len(self.ids) and self.ids[at] == token else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What a drafter proposes for one slot in one round.
+
+    Parameters
+    ----------
+    tokens : tuple of int, length k
+        The drafted tokens; empty when the drafter has nothing to say.
+    rows : tuple of Distribution, length k, or None
+        The distribution each token was *really drawn from* (`q`); None means point masses.
+    drafter : str
+        Who proposed, for reports.
+    """
+
+    tokens: tuple[int, ...] = ()
+    rows: tuple[Distribution, ...] | None = None
+    drafter: str = "none"
+
+    def __post_init__(self) -> None:
+        if self.rows is not None and len(self.rows) != len(self.tokens):
+            raise InputError(f"a proposal of {len(self.tokens)} tokens needs as many rows, got {len(self.rows)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a verification rule decided about a proposal of k tokens.
+
+    Parameters
+    ----------
+    accepted : int
+        How many drafted tokens stand, 0..k.
+    token : int
+        The token after them: the correction when ``accepted < k``, else the bonus token.
+    """
+
+    accepted: int
+    token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What penalties look at: the text before the row that is being shaped.
+
+    Parameters
+    ----------
+    prompt : frozenset of int
+        Ids that occur in the prompt (only `repetition_penalty` counts these).
+    generated : tuple of int
+        Ids generated so far, drafted ones included.
+    """
+
+    prompt: frozenset[int] = frozenset()
+    generated: tuple[int, ...] = ()
+
+    def after(self, tokens: Sequence[int]) -> History:
+        """The history once `tokens` have been added."""
+        return History(prompt=self.prompt, generated=(*self.generated, *tokens))
+
+
+_NO_BIAS: Mapping[int, float] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """The sampling law a request asks for; applied in the order the fields stand here.
+
+    Parameters
+    ----------
+    logit_bias : mapping of id to float
+        Added to the logits of these ids, -inf..+inf excluded; -100 or less forbids a token in practice.
+    repetition_penalty : float > 0
+        Divides positive and multiplies negative logits of ids in the prompt or the answer; 1 is off.
+    frequency_penalty, presence_penalty : float, -2..2
+        Subtracted per occurrence / once from ids in the answer; 0 is off.
+    temperature : float >= 0
+        0 is greedy: a point mass on the lowest-id argmax.
+    top_k : int >= 0
+        Keep the k most probable ids; 0 is off.
+    top_p : float in (0, 1]
+        Keep the smallest set of most probable ids whose mass reaches top_p; 1 is off.
+    min_p : float in [0, 1]
+        Drop ids less probable than min_p times the most probable one; 0 is off.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its range; the message names field, value and range.
+    """
+
+    logit_bias: Mapping[int, float] = field(default=_NO_BIAS)
+    repetition_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    temperature: float = 0.8
+    top_k: int = 0
+    top_p: float = 0.95
+    min_p: float = 0.0
+
+    def __post_init__(self) -> None:
+        _in_range("temperature", self.temperature, 0.0, math.inf, "a number >= 0 (0 is greedy)")
+        _in_range("top_p", self.top_p, math.nextafter(0.0, 1.0), 1.0, "a number in (0, 1]; 1 is off")
+        _in_range("min_p", self.min_p, 0.0, 1.0, "a number in [0, 1]; 0 is off")
+        _in_range("frequency_penalty", self.frequency_penalty, -2.0, 2.0, "a number in [-2, 2]; 0 is off")
+        _in_range("presence_penalty", self.presence_penalty, -2.0, 2.0, "a number in [-2, 2]; 0 is off")
+        smallest = math.nextafter(0.0, 1.0)
+        _in_range("repetition_penalty", self.repetition_penalty, smallest, math.inf, "a number > 0; 1 is off")
+        if isinstance(self.top_k, bool) or not isinstance(self.top_k, int) or self.top_k < 0:
+            raise InputError(f"top_k is {self.top_k!r}; it must be a whole number >= 0 (0 is off)")
+        for token, bias in self.logit_bias.items():
+            if isinstance(token, bool) or not isinstance(token, int) or token < 0 or not math.isfinite(bias):
+                raise InputError(f"logit_bias has {token!r}: {bias!r}; it must map ids >= 0 to finite numbers")
+
+    @property
+    def is_greedy(self) -> bool:
+        """True when the law is a point mass."""
+        return self.temperature == 0
+
+    @property
+    def has_penalties(self) -> bool:
+        """True when the law depends on the text before the row."""
+        return (self.repetition_penalty, self.frequency_penalty, self.presence_penalty) != (1.0, 0.0, 0.0)
+
+
+def _in_range(name: str, value: float, low: float, high: float, allowed: str) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (is_number and math.isfinite(value) and low <= value <= high):
+        raise InputError(f"{name} is {value!r}; it must be {allowed}")

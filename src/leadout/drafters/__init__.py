@@ -1,0 +1,1 @@
+"""Drafters: cheap guesses of what the target will say next."""

@@ -1,0 +1,90 @@
+"""What a generation emits: immutable events. Text, usage, metrics and JSON are folds over these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Origin = Literal["plain", "accepted", "corrected", "bonus"]
+"""Where a token came from: a round without a draft, an accepted draft, the correction of a rejected one, or the
+extra token after a draft that was accepted whole."""
+
+FinishReason = Literal["stop", "length", "cancelled"]
+"""*stop*: an end token or a stop string; *length*: max_tokens or the end of the context."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speculation:
+    """Whether a request is decoded speculatively, with what, and why or why not."""
+
+    enabled: bool
+    reason: str
+    drafter: str
+    verification: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """The prompt has been read. `seconds` is the time that took; `cached_tokens` of it came from the cache."""
+
+    index: int
+    prompt_tokens: int
+    cached_tokens: int
+    seconds: float
+    speculation: Speculation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLogprob:
+    """A token and its natural log probability under the model's own softmax."""
+
+    token: int
+    piece: bytes
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """One committed token of answer `index`, and the text that became certain with it (may be "")."""
+
+    index: int
+    token: int
+    origin: Origin
+    text: str
+    logprob: TokenLogprob | None = None
+    alternatives: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One target pass of answer `index`, after its tokens: what was drafted, what stood, and how long it took.
+
+    Parameters
+    ----------
+    drafted, accepted, emitted : int
+        Proposed tokens, those that stood, and tokens that reached the answer (a stop may cut an accepted run).
+    draft_s, verify_s, other_s : float
+        Seconds in the drafter, in the target's forward pass, and in everything else of this round.
+    """
+
+    index: int
+    drafter: str
+    drafted: int
+    accepted: int
+    emitted: int
+    draft_s: float
+    verify_s: float
+    other_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """Answer `index` is complete; `text` is what was still held back, `speculation` how it ended."""
+
+    index: int
+    reason: FinishReason
+    text: str
+    speculation: Speculation
+
+
+Event = Started | Token | Round | Finished

@@ -1,0 +1,85 @@
+"""What a request may ask for, beside its prompt: the sampling law plus what ends and reports a generation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from leadout.core.values import Sampling
+from leadout.errors import InputError
+
+Verification = Literal["auto", "greedy", "coupled", "block", "token"]
+"""Verification rule; "auto" is greedy at temperature 0, coupled with a seed, block otherwise."""
+
+MAX_LOGPROBS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Params(Sampling):
+    """Everything a request may set. Unknown fields do not exist; values are checked here.
+
+    Parameters
+    ----------
+    max_tokens : int >= 1 or None
+        Longest answer in tokens; None goes on to the end of the context.
+    stop : tuple of str
+        The answer ends before the first of these strings.
+    seed : int in 0..2**64-1, or None
+        With a seed the text is a function of prompt, law and seed, with speculation on or off.
+    n : int >= 1
+        Independent answers to the same prompt.
+    logprobs : int in 0..MAX_LOGPROBS, or None
+        Report each token's log probability under the model's own softmax (before the sampling law), and that many
+        of the most probable alternatives.
+    verification : Verification
+        Which rule checks the drafts.
+    speculate : bool
+        False decodes this request plainly.
+    """
+
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    n: int = 1
+    logprobs: int | None = None
+    verification: Verification = "auto"
+    speculate: bool = True
+
+    def __post_init__(self) -> None:
+        Sampling.__post_init__(self)
+        _whole("max_tokens", self.max_tokens, 1, None)
+        _whole("seed", self.seed, 0, 2**64 - 1)
+        _whole("n", self.n, 1, 128)
+        _whole("logprobs", self.logprobs, 0, MAX_LOGPROBS)
+        if isinstance(self.stop, str) or not all(isinstance(s, str) and s for s in self.stop):
+            raise InputError(f"stop is {self.stop!r}; it must be a tuple of non-empty strings")
+        if self.verification not in ("auto", "greedy", "coupled", "block", "token"):
+            raise InputError(
+                f"verification is {self.verification!r}; it must be auto, greedy, coupled, block or token"
+            )
+        if self.verification == "greedy" and not self.is_greedy:
+            raise InputError(f"verification greedy needs temperature 0, not {self.temperature!r}")
+        if self.verification == "coupled" and self.seed is None:
+            raise InputError("verification coupled needs a seed; give one, or use block or token")
+        if self.verification in ("block", "token") and self.seed is not None:
+            raise InputError(
+                f"verification {self.verification} draws fresh randomness, so it takes no seed; use coupled or auto"
+            )
+
+    @property
+    def rule(self) -> Literal["greedy", "coupled", "block", "token"]:
+        """The rule that "auto" stands for here."""
+        if self.verification != "auto":
+            return self.verification
+        if self.is_greedy:
+            return "greedy"
+        return "block" if self.seed is None else "coupled"
+
+
+def _whole(name: str, value: int | None, low: int, high: int | None) -> None:
+    if value is None and name != "n":
+        return
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or value < low or (high is not None and value > high):
+        allowed = f"a whole number in {low}..{high}" if high is not None else f"a whole number >= {low}"
+        raise InputError(f"{name} is {value!r}; it must be {allowed}")

@@ -1,0 +1,72 @@
+"""The Schedule seam and two simple schedules: how many tokens to draft for each slot in each round."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from leadout.engine.events import Round
+from leadout.errors import InputError
+
+MAX_K = 64
+
+
+class Schedule(Protocol):
+    """Picks k per slot and round, and learns from each round's outcome and times."""
+
+    def begin(self, slot: int) -> None:
+        """A request starts in `slot`; nothing of the last one may be left."""
+
+    def plan(self, slot: int) -> int:
+        """Tokens to draft for `slot` in the next round, 0..MAX_K; 0 decodes plainly."""
+
+    def observe(self, slot: int, outcome: Round) -> None:
+        """What the round brought."""
+
+
+class FixedSchedule:
+    """Always `k` tokens."""
+
+    def __init__(self, k: int = 4) -> None:
+        _check_k("k", k)
+        self._k = k
+
+    def begin(self, slot: int) -> None:
+        """Nothing to reset."""
+
+    def plan(self, slot: int) -> int:  # noqa: ARG002
+        """The fixed k."""
+        return self._k
+
+    def observe(self, slot: int, outcome: Round) -> None:
+        """Nothing to learn."""
+
+
+class StepSchedule:
+    """One more after a draft that was accepted whole, one fewer after a rejection, within `low`..`high`."""
+
+    def __init__(self, start: int = 4, low: int = 1, high: int = 8) -> None:
+        for name, value in (("start", start), ("low", low), ("high", high)):
+            _check_k(name, value)
+        if not low <= start <= high:
+            raise InputError(f"a step schedule needs low <= start <= high, got {low}, {start}, {high}")
+        self._start, self._low, self._high = start, low, high
+        self._k: dict[int, int] = {}
+
+    def begin(self, slot: int) -> None:
+        """Start over at `start`."""
+        self._k[slot] = self._start
+
+    def plan(self, slot: int) -> int:
+        """The current k of the slot."""
+        return self._k[slot]
+
+    def observe(self, slot: int, outcome: Round) -> None:
+        """Step up or down; an empty proposal is not a round and teaches nothing."""
+        if outcome.drafted:
+            step = 1 if outcome.accepted == outcome.drafted else -1
+            self._k[slot] = min(self._high, max(self._low, self._k[slot] + step))
+
+
+def _check_k(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_K:
+        raise InputError(f"{name} is {value!r}; it must be a whole number in 0..{MAX_K}")

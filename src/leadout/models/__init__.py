@@ -1,0 +1,1 @@
+"""Models behind one seam. Only this package imports llama.cpp bindings, torch or transformers."""
