@@ -51,7 +51,7 @@ def test_the_default_context_is_bounded():
         ({"kv_type_v": "q5_0"}, "kv_type_v is 'q5_0'; the ik provider has"),
         (
             {"kv_type_k": "q8_0"},
-            "kv_type_k is 'q8_0', but for that the ik provider needs attention heads of a multiple of 64 values",
+            "kv_type_k is 'q8_0', but for that the ik provider needs heads of a multiple of 64 values",
         ),
     ],
 )

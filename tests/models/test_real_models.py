@@ -14,7 +14,7 @@ from leadout.models.options import GgufOptions
 MODELS = Path(os.environ.get("LEADOUT_TEST_MODELS", "no-models"))
 SMALL = [pytest.param("smollm2-135m", marks=pytest.mark.model)]
 PAIR = [pytest.param(name, marks=pytest.mark.pair) for name in ("q05", "q15")]
-PROMPT = "def fibonacci(n):\n    "
+PROMPT = "The first three months of the year are January, February and March. The last three months are"
 TEXTS = ["naïve 歪é 日本語", "🐢🤦🏽‍♂️", "a\tb\n\n  c", "if x:\n\treturn {'k': [1, 2.5e-3]}"]
 
 
@@ -35,20 +35,17 @@ def opened():
         model.close()
 
 
-def greedy(model, prompt, n):
-    tokens = model.vocab.encode(prompt, add_bos=model.vocab.adds_bos, special=True)
-    start = len(tokens)
-    row = feed(model, 0, tokens)
-    for _ in range(n):
-        tokens.append(int(row[0].argmax()))
-        row = feed(model, 0, tokens[-1:])
-    return tokens[start:]
-
-
 @pytest.mark.parametrize("name", SMALL + PAIR)
-def test_both_providers_give_the_same_greedy_text(opened, name):
-    texts = [greedy(opened(name, provider), PROMPT, 12) for provider in ("ik", "llama")]
-    assert texts[0] == texts[1]
+def test_providers_choose_the_same_token_where_the_choice_is_clear(opened, name):
+    ik, llama = opened(name, "ik", n_ctx=256), opened(name, "llama", n_ctx=256)
+    text = ik.vocab.encode(PROMPT, add_bos=ik.vocab.adds_bos, special=True)
+    assert text == llama.vocab.encode(PROMPT, add_bos=ik.vocab.adds_bos, special=True)
+    ours, theirs = (feed(model, 0, text, n_logits=len(text)) for model in (ik, llama))
+    gaps = np.diff(np.sort(theirs, axis=1)[:, -2:], axis=1)[:, 0]
+    is_clear = gaps > 2  # both round activations to 8 bits, each in its own way: near ties may differ
+    assert is_clear.sum() >= 3
+    assert (ours.argmax(axis=1) == theirs.argmax(axis=1))[is_clear].all()
+    assert np.median([np.corrcoef(a, b)[0, 1] for a, b in zip(ours, theirs, strict=True)]) > 0.99
 
 
 @pytest.mark.parametrize("name", SMALL + PAIR)

@@ -47,6 +47,12 @@ def test_a_width_counts_only_if_its_bits_are_right_at_every_length(honest, expec
     assert widths.measure(Wavering(honest), n_ctx=4096, n_vocab=100) == expected
 
 
+def test_a_measurement_stops_when_no_width_is_left():
+    passes = Wavering(lambda _start, width: width == 1)
+    assert widths.measure(passes, n_ctx=4096, n_vocab=100) == {1}
+    assert max(start for start, _ in passes.seen) < 50
+
+
 @pytest.mark.parametrize("n_ctx", [2, 8, 16, 17, 40, 260, 600, 4096])
 def test_a_measurement_stays_inside_the_context(n_ctx):
     passes = Wavering(lambda _start, _width: True)

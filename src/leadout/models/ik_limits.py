@@ -108,8 +108,8 @@ def check_options(header: Header, options: GgufOptions) -> None:
             )
         if value in QUANTISED_KV and _head_size(header) % 64 != 0:
             raise ProviderError(
-                f"{name} is {value!r}, but for that the ik provider needs attention heads of a multiple of "
-                f"64 values, and this model's have {_head_size(header)}; use f16 or --provider llama"
+                f"{name} is {value!r}, but for that the ik provider needs heads of a multiple of 64 values, "
+                f"and this model's have {_head_size(header)}; use f16 or --provider llama"
             )
 
 

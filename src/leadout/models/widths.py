@@ -64,6 +64,8 @@ def measure(passes: Passes, *, n_ctx: int, n_vocab: int) -> frozenset[int]:
     exact = set(range(2, width_limit + 1))
     done = 0
     for length in lengths:
+        if not exact:
+            break
         if length > done:
             passes.forward([Chunk(slot=0, tokens=text[done:length], n_logits=0)])
         exact = _still_exact(passes, exact, length, text[length : length + width_limit])
