@@ -1,0 +1,38 @@
+# Each target makes its own virtual environment and installs what it needs.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test check format clean
+
+demo: $(VENV)/demo.stamp        ## a real model, plainly and with a drafter: same text, both speeds
+	$(BIN)/leadout demo
+
+test: $(VENV)/dev.stamp         ## every test; the small model is fetched once, the larger pair is used where cached
+	$(BIN)/pytest
+
+check: $(VENV)/dev.stamp        ## format, lint, strict types, import directions, full branch coverage of the core
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/pytest -q tests/test_structure.py tests/core --cov=leadout.core --cov-branch --cov-fail-under=100
+
+format: $(VENV)/dev.stamp
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=24.1"
+
+$(VENV)/demo.stamp: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable ".[ik]"
+	touch $@
+
+$(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml
+	@echo "Installing the test environment; llama-cpp-python is compiled, which takes minutes the first time."
+	$(BIN)/python -m pip install --quiet --editable ".[ik,llama,dev]"
+	touch $@ $(VENV)/demo.stamp
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
