@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leadout.errors import ModelFileError
-from leadout.models.header import Header, absolute_path, read_header
+from leadout.models.header import Header, read_header
+from leadout.models.model_files import absolute_path
 from leadout.testing.tiny_gguf import tiny_vocabulary, write_split_gguf, write_tiny_gguf
 
 MODELS = Path(os.environ.get("LEADOUT_TEST_MODELS", "no-models"))
@@ -107,6 +108,20 @@ def test_relative_path_and_tilde_are_resolved(tiny: Path) -> None:
     assert absolute_path("~/m.gguf") == Path.home() / "m.gguf"
     with pytest.raises(ModelFileError, match=r"cannot resolve the model path ~nobody-of-this-name/m.gguf"):
         absolute_path("~nobody-of-this-name/m.gguf")
+
+
+def test_a_working_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    source = Path(read_header.__code__.co_filename).parents[2]
+    code = (
+        f"import sys, os; sys.path[:0] = {[str(source), *sys.path]!r}\n"
+        "from leadout.errors import ModelFileError\nfrom leadout.models.header import read_header\n"
+        "os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')\n"
+        "try: read_header('m.gguf')\nexcept ModelFileError as error: print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.startswith("cannot resolve the model path m.gguf: ")
 
 
 def test_link_keeps_its_readable_name(tmp_path: Path) -> None:
