@@ -5,6 +5,7 @@ Whatever is wrong with a file is said here, before a backend sees it.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,7 +154,7 @@ class _Facts:
         value = self.metadata.get(key)
         if value is None or isinstance(value, str):
             return value
-        raise self.error(f"{key} is {value!r}, not a text")
+        raise self.error(f"{key} is {_shown(value)}, not a text")
 
     def number(self, key: str, default: int = 0) -> int:
         value = self.metadata.get(key, default)
@@ -161,13 +162,13 @@ class _Facts:
             value = int(value.max())
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return value
-        raise self.error(f"{key} is {value!r}, not a whole number")
+        raise self.error(f"{key} is {_shown(value)}, not a whole number")
 
     def strings(self, key: str) -> Sequence[str]:
         value = self.metadata.get(key, Strings(b"", 0))
         if isinstance(value, Strings):
             return value
-        raise self.error(f"{key} is {value!r}, not a list of texts")
+        raise self.error(f"{key} is {_shown(value)}, not a list of texts")
 
     def token_types(self, n_tokens: int) -> NDArray[np.int32] | None:
         key = "tokenizer.ggml.token_type"
@@ -175,6 +176,12 @@ class _Facts:
         if value is None:
             return None
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu" or len(value) != n_tokens:
-            raise self.error(f"{key} is {value!r}, not one whole number for each of {n_tokens:,} tokens")
+            raise self.error(
+                f"{key} is {_shown(value)}, not one whole number for each of {n_tokens:,} tokens"
+            )
         types: NDArray[np.int32] = value.astype(np.int32)
         return types
+
+
+def _shown(value: Value) -> str:
+    return f"an array of {len(value):,} numbers" if isinstance(value, np.ndarray) else reprlib.repr(value)
