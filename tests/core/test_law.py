@@ -111,6 +111,13 @@ LAWS = {
 }
 
 
+def test_double_precision_rows_beyond_the_range_of_single_are_shaped():
+    logits = np.array([1e300, 1e300 * (1 - 1e-16), -1e300, 0.0])
+    for temperature in (1e-12, 1.0, 1e19):
+        check(logits, Sampling(temperature=temperature, top_p=0.9))
+    check(1e8 + np.random.default_rng(0).normal(0, 2, 3000), Sampling(temperature=1.0, top_p=0.9))
+
+
 @pytest.mark.parametrize("spread", [0.0, 0.3, 1.0, 2.5, 6.0])
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

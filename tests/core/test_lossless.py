@@ -300,8 +300,8 @@ def races(q: np.ndarray, p: np.ndarray) -> np.ndarray:
     """Joint law of (winner under q, winner under p) of one exponential race E_id / weight, in closed form.
 
     x wins under q and y under p where E_k > max(q_k E_x / q_x, p_k E_y / p_y) for all other k. With E_x = a
-    and E_y = r a that is an integral over a, then of 1 / (alpha + beta r)^2 over the r that x and y themselves
-    allow; alpha and beta change where the maximum of some k does.
+    and E_y = r a that is an integral over a, then of 1 / (alpha + beta r)^2 over the r that x and y allow;
+    alpha and beta change where the maximum of some k does.
     """
     n = len(p)
     joint = np.zeros((n, n))

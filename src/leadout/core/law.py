@@ -174,10 +174,11 @@ class _Scale:
         """The sum of their weights."""
         return math.fsum(float(self.weigh(row[at : at + _PIECE]).sum()) for at in range(0, row.size, _PIECE))
 
-    def coarse(self, row: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Their weights in single precision."""
+    def coarse(self, row: Logits) -> NDArray[np.float32]:
+        """Their weights in single precision, for a temperature in its range."""
+        weights = np.empty(row.size, dtype=np.float32)
         with np.errstate(over="ignore"):
-            weights: NDArray[np.float32] = np.subtract(row, self.top, dtype=np.float32)
+            np.subtract(row, self.top, out=weights, casting="same_kind")  # rounded after the subtraction
             weights /= np.float32(self.temperature)
         return np.exp(weights, out=weights)
 
@@ -206,11 +207,9 @@ def _survivors(
 
 
 def _coarse_weights(row: Logits, sampling: Sampling, scale: _Scale) -> tuple[Logits, float]:
-    """Weights in single precision where the row has no more and the numbers fit, and their relative error."""
+    """Weights in single precision where the numbers fit, else in double, and a sum's relative error."""
     fits = _SINGLE_RANGE < scale.temperature < 1 / _SINGLE_RANGE and not 0 < sampling.min_p < _SINGLE_RANGE
-    if fits and row.dtype == np.float32:
-        return scale.coarse(row.astype(np.float32, copy=False)), _SINGLE_ERROR
-    return scale.weigh(row), _DOUBLE_ERROR
+    return (scale.coarse(row), _SINGLE_ERROR) if fits else (scale.weigh(row), _DOUBLE_ERROR)
 
 
 def _nucleus(
