@@ -44,7 +44,7 @@ def load(
     options : GgufOptions or None
         How the target is loaded: context length, slots, threads, GPU layers and so on.
     draft_options : GgufOptions or None
-        The same for a draft model; None takes the target's, with no more context than the draft was trained for.
+        The same for a draft model; None takes the target's, with no more context than it was trained for.
     provider, draft_provider : Provider
         Which library runs the model: "auto", "ik" or "llama".
     schedule : Schedule or None
@@ -71,11 +71,11 @@ def load(
         return resolve(str(name), offline=offline, progress=progress)
 
     target_files = find(target)
-    draft_files = None if _is_word(draft, "none") or _is_word(draft, "ngram") or draft is None else find(draft)
+    draft_files = (
+        None if _is_word(draft, "none") or _is_word(draft, "ngram") or draft is None else find(draft)
+    )
     with ExitStack() as undo:
-        model = open_model(
-            target_files.path, name=_name(target_files), provider=provider, options=options
-        )
+        model = open_model(target_files.path, name=_name(target_files), provider=provider, options=options)
         undo.callback(model.close)
         drafter: Drafter | None = NgramDrafter() if _is_word(draft, "ngram") else None
         if draft_files is not None:
@@ -101,7 +101,7 @@ def _name(files: Resolved) -> str:
 
 
 def _options_of_draft(options: GgufOptions, target: Model, path: Path) -> GgufOptions:
-    """The target's options, as many slots and positions, yet no more positions than the draft can tell apart."""
+    """The target's options, as many slots and positions, but no more than the draft was trained for."""
     n_ctx, n_trained = target.info.n_ctx, read_header(path).n_ctx_train
     is_stretched = options.rope_scaling is not None or options.rope_freq_scale is not None
     if n_trained and not is_stretched:
