@@ -18,7 +18,7 @@ ALLOWED = {
     "engine": {"errors", "core", "models", "drafters"},
     "testing": {"errors", "core", "models", "drafters", "engine"},
     "proof": {"errors", "core", "models", "drafters", "engine"},
-    "bench": {"errors", "core", "models", "drafters", "engine", "store", "loading"},
+    "bench": {"errors", "core", "models", "drafters", "engine", "store", "loading", "testing"},
     "loading": {"errors", "core", "models", "drafters", "engine", "store"},
     "cli": {"errors", "core", "models", "drafters", "engine", "store", "loading", "proof", "bench"},
     "__init__": {"errors", "core", "engine", "loading"},

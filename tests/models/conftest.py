@@ -7,6 +7,7 @@ from leadout.models.open import open_model
 from leadout.models.options import GgufOptions
 from leadout.testing.tiny_gguf import write_tiny_gguf
 
+
 @pytest.fixture(params=["ik", "llama"])
 def provider(request):
     need(request.param)

@@ -12,10 +12,12 @@ def test_logits_are_of_the_rows_asked_for(load):
     model = load(n_slots=2)
     text = text_of(model, 20)
     every = feed(model, 0, text, n_logits=20)
-    none, last = model.forward([
-        Chunk(slot=1, tokens=text[:10], n_logits=0),
-        Chunk(slot=0, tokens=text[:3], n_logits=2),
-    ])
+    none, last = model.forward(
+        [
+            Chunk(slot=1, tokens=text[:10], n_logits=0),
+            Chunk(slot=0, tokens=text[:3], n_logits=2),
+        ]
+    )
     assert every.shape == (20, model.info.n_vocab)
     assert every.dtype == np.float32
     assert none.shape == (0, model.info.n_vocab)
@@ -68,10 +70,12 @@ def test_slots_in_one_pass_equal_each_alone(load, architecture):
     alone_a, alone_b = fresh(model, a, n_logits=2), fresh(model, b[:33], n_logits=3)
     model.truncate(0, 0)
     model.forward([Chunk(slot=2, tokens=a[:30], n_logits=0), Chunk(slot=1, tokens=b[:9], n_logits=0)])
-    rows_b, rows_a = model.forward([
-        Chunk(slot=1, tokens=b[9:33], n_logits=3),
-        Chunk(slot=2, tokens=a[30:], n_logits=2),
-    ])
+    rows_b, rows_a = model.forward(
+        [
+            Chunk(slot=1, tokens=b[9:33], n_logits=3),
+            Chunk(slot=2, tokens=a[30:], n_logits=2),
+        ]
+    )
     assert_same(rows_a, alone_a)
     assert_same(rows_b, alone_b)
 
@@ -99,10 +103,12 @@ def test_slots_of_an_exact_model_have_the_bits_of_each_alone(load):
     text, other = text_of(model, 60), text_of(model, 60, seed=1)
     alone = fresh(model, text, n_logits=60)
     feed(model, 1, other)
-    rows, _ = model.forward([
-        Chunk(slot=2, tokens=text, n_logits=60),
-        Chunk(slot=1, tokens=other[:9], n_logits=1),
-    ])
+    rows, _ = model.forward(
+        [
+            Chunk(slot=2, tokens=text, n_logits=60),
+            Chunk(slot=1, tokens=other[:9], n_logits=1),
+        ]
+    )
     assert rows.tobytes() == alone.tobytes()
 
 

@@ -107,10 +107,12 @@ def test_a_failed_pass_leaves_every_slot_as_it_was(any_cache, code, message):
     feed(slots, 1, [6])
     context.code = code
     with pytest.raises(BackendError, match=message):
-        slots.forward([
-            Chunk(slot=0, tokens=[7, 8, 9], n_logits=1),
-            Chunk(slot=1, tokens=[10] * 40, n_logits=1),
-        ])
+        slots.forward(
+            [
+                Chunk(slot=0, tokens=[7, 8, 9], n_logits=1),
+                Chunk(slot=1, tokens=[10] * 40, n_logits=1),
+            ]
+        )
     assert (slots.length(0), slots.length(1)) == (3, 1)
     assert (context.end(0), context.end(1)) == (3, 1)
     context.code = None

@@ -32,9 +32,7 @@ def pair(request, tiny):
     provider, architecture = request.param
     need(provider)
     options = {"n_ctx": N_CTX, "n_threads": 1, "n_batch": 32}
-    model = open_model(
-        tiny[architecture], provider=provider, options=GgufOptions(n_slots=N_SLOTS, **options)
-    )
+    model = open_model(tiny[architecture], provider=provider, options=GgufOptions(n_slots=N_SLOTS, **options))
     judge = open_model(tiny[architecture], provider=provider, options=GgufOptions(**options))
     yield model, judge
     model.close()

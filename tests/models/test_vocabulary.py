@@ -8,7 +8,16 @@ from leadout.models.options import GgufOptions
 from leadout.testing.tiny_gguf import write_tiny_gguf
 from leadout.testing.tiny_vocab import CONTROL
 
-TEXTS = ["Hello, world", "日本語のテキスト", "naïve 歪é", "🐢🤦🏽‍♂️ emoji", "a\tb\n\n  c\r\n", " leading", "x" * 300, "\0"]
+TEXTS = [
+    "Hello, world",
+    "日本語のテキスト",
+    "naïve 歪é",
+    "🐢🤦🏽‍♂️ emoji",
+    "a\tb\n\n  c\r\n",
+    " leading",
+    "x" * 300,
+    "\0",
+]
 
 
 @pytest.fixture(params=["llama", "qwen2"])

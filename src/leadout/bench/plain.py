@@ -98,7 +98,9 @@ def main(
 ) -> None:
     """Plain decoding through leadout as a share of a bare loop, for both providers."""
     path = resolve(model).path
-    figures = {provider: compare(path, provider, tokens, repeats) for provider in PROVIDERS}
+    figures: dict[str, dict[str, Spread]] = {
+        provider: compare(path, provider, tokens, repeats) for provider in PROVIDERS
+    }
     for provider, figure in figures.items():
         print(
             f"{model} {provider:<6} bare {figure['bare_tokens_per_s']} tok/s, "
