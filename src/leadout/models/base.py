@@ -36,6 +36,8 @@ class ModelInfo:
         Rows of the output layer (`V`); may exceed the number of real tokens.
     rollback : Rollback
         How `truncate` works; `rollback_reason` says why when it is not "cut".
+    provider_reason : str
+        Why this provider was chosen.
     """
 
     name: str
@@ -51,6 +53,7 @@ class ModelInfo:
     n_vocab: int
     rollback: Rollback
     rollback_reason: str = ""
+    provider_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

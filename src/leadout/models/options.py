@@ -1,0 +1,129 @@
+"""How a GGUF file is loaded and run: one frozen value, checked where it is built.
+
+Knows nothing of the libraries; whether a provider can honour an option is the binding's to say.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from leadout.errors import InputError
+
+KvType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
+"""Number formats of the key-value cache."""
+
+FlashAttention = Literal["auto", "on", "off"]
+RopeScaling = Literal["none", "linear", "yarn"]
+
+DEFAULT_CONTEXT = 4096
+"""Positions per slot when none are asked for and the model was trained for more."""
+
+ALL_LAYERS = -1
+"""`n_gpu_layers` that puts every layer on the GPU."""
+
+QUANTISED_KV: frozenset[KvType] = frozenset({"q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GgufOptions:
+    """How to load and run a GGUF file. What a provider cannot honour it refuses by name; nothing is ignored.
+
+    Parameters
+    ----------
+    n_ctx : int >= 8, or None
+        Positions per slot. None: what the model was trained for, at most 4096.
+    n_slots : int, 1..64
+        Independent sequences; the cache holds n_ctx * n_slots positions in all.
+    n_batch : int, 1..8192
+        Most tokens the library is given at once; longer chunks are split. It works in blocks of at most 512.
+    n_threads : int >= 1, or None
+        None: the physical cores this process may use.
+    n_gpu_layers : int >= -1
+        Layers kept on a GPU; 0 is CPU only, -1 is all.
+    use_mmap, use_mlock : bool
+        Map the file instead of reading it; keep its pages in memory.
+    flash_attn : "auto", "on" or "off"
+        "auto" leaves the choice to the provider.
+    kv_type_k, kv_type_v : KvType
+        Format of cached keys and values. Quantised values need flash attention.
+    rope_freq_base, rope_freq_scale : float > 0, or None
+        Override the model's rotary frequencies; None keeps them.
+    rope_scaling : RopeScaling, or None
+        Override the model's rotary scaling; None keeps it.
+    yarn_ext_factor : float >= 0, or None
+        YaRN's mix of extrapolation; None keeps the model's.
+    yarn_orig_ctx : int >= 1, or None
+        Positions the model had before YaRN; None keeps the model's.
+    exact : bool
+        Choose kernels whose results depend on the pass width as little as the provider allows (llama: weights are
+        not repacked). Which widths are then exact, `Model.exact_widths` says.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its range; the message names field, value and range.
+    """
+
+    n_ctx: int | None = None
+    n_slots: int = 1
+    n_batch: int = 512
+    n_threads: int | None = None
+    n_gpu_layers: int = 0
+    use_mmap: bool = True
+    use_mlock: bool = False
+    flash_attn: FlashAttention = "auto"
+    kv_type_k: KvType = "f16"
+    kv_type_v: KvType = "f16"
+    rope_freq_base: float | None = None
+    rope_freq_scale: float | None = None
+    rope_scaling: RopeScaling | None = None
+    yarn_ext_factor: float | None = None
+    yarn_orig_ctx: int | None = None
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        _whole("n_ctx", self.n_ctx, 8, None)
+        _whole("n_slots", self.n_slots, 1, 64)
+        _whole("n_batch", self.n_batch, 1, 8192)
+        _whole("n_threads", self.n_threads, 1, 1024)
+        _whole("n_gpu_layers", self.n_gpu_layers, ALL_LAYERS, None)
+        _whole("yarn_orig_ctx", self.yarn_orig_ctx, 1, None)
+        _positive("rope_freq_base", self.rope_freq_base)
+        _positive("rope_freq_scale", self.rope_freq_scale)
+        if self.yarn_ext_factor is not None and not 0 <= self.yarn_ext_factor < math.inf:
+            raise InputError(f"yarn_ext_factor is {self.yarn_ext_factor!r}; it must be a number >= 0")
+        _one_of("flash_attn", self.flash_attn, get_args(FlashAttention))
+        _one_of("kv_type_k", self.kv_type_k, get_args(KvType))
+        _one_of("kv_type_v", self.kv_type_v, get_args(KvType))
+        if self.rope_scaling is not None:
+            _one_of("rope_scaling", self.rope_scaling, get_args(RopeScaling))
+        if self.kv_type_v in QUANTISED_KV and self.flash_attn == "off":
+            raise InputError(
+                f"kv_type_v is {self.kv_type_v!r}, which needs flash attention, but flash_attn is 'off'; "
+                "use flash_attn='on' or kv_type_v='f16'"
+            )
+
+    def context_length(self, n_ctx_train: int) -> int:
+        """Positions per slot for a model trained for `n_ctx_train` of them."""
+        return self.n_ctx if self.n_ctx is not None else min(n_ctx_train, DEFAULT_CONTEXT)
+
+
+def _whole(name: str, value: int | None, low: int, high: int | None) -> None:
+    if value is None:
+        return
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or value < low or (high is not None and value > high):
+        allowed = f">= {low}" if high is None else f"{low}..{high}"
+        raise InputError(f"{name} is {value!r}; it must be a whole number {allowed}")
+
+
+def _positive(name: str, value: float | None) -> None:
+    if value is not None and not 0 < value < math.inf:
+        raise InputError(f"{name} is {value!r}; it must be a number > 0, or None to keep the model's")
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InputError(f"{name} is {value!r}; it must be one of {', '.join(allowed)}")
