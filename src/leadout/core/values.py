@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +40,11 @@ class Distribution:
         at = int(np.searchsorted(self.ids, token))
         return float(self.probs[at]) if at < len(self.ids) and self.ids[at] == token else 0.0
 
+    def probs_of(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Probabilities of `ids`, shape of `ids`; 0 outside the support."""
+        at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        return np.where(self.ids[at] == ids, self.probs[at], 0.0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
@@ -62,7 +66,9 @@ class Proposal:
 
     def __post_init__(self) -> None:
         if self.rows is not None and len(self.rows) != len(self.tokens):
-            raise InputError(f"a proposal of {len(self.tokens)} tokens needs as many rows, got {len(self.rows)}")
+            raise InputError(
+                f"a proposal of {len(self.tokens)} tokens needs as many rows, got {len(self.rows)}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +107,6 @@ class History:
         return History(prompt=self.prompt, generated=(*self.generated, *tokens))
 
 
-_NO_BIAS: Mapping[int, float] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
     """The sampling law a request asks for; applied in the order the fields stand here.
@@ -111,7 +114,8 @@ class Sampling:
     Parameters
     ----------
     logit_bias : mapping of id to float
-        Added to the logits of these ids, -inf..+inf excluded; -100 or less forbids a token in practice.
+        Finite numbers added to the logits of these ids; -100 or less forbids a token in practice. The mapping
+        is copied: later changes of the caller's change nothing here.
     repetition_penalty : float > 0
         Divides positive and multiplies negative logits of ids in the prompt or the answer; 1 is off.
     frequency_penalty, presence_penalty : float, -2..2
@@ -131,7 +135,7 @@ class Sampling:
         If a value is outside its range; the message names field, value and range.
     """
 
-    logit_bias: Mapping[int, float] = field(default=_NO_BIAS)
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
     repetition_penalty: float = 1.0
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
@@ -150,9 +154,15 @@ class Sampling:
         _in_range("repetition_penalty", self.repetition_penalty, smallest, math.inf, "a number > 0; 1 is off")
         if isinstance(self.top_k, bool) or not isinstance(self.top_k, int) or self.top_k < 0:
             raise InputError(f"top_k is {self.top_k!r}; it must be a whole number >= 0 (0 is off)")
+        if not isinstance(self.logit_bias, Mapping):
+            raise InputError(f"logit_bias is {self.logit_bias!r}; it must map ids >= 0 to finite numbers")
         for token, bias in self.logit_bias.items():
-            if isinstance(token, bool) or not isinstance(token, int) or token < 0 or not math.isfinite(bias):
-                raise InputError(f"logit_bias has {token!r}: {bias!r}; it must map ids >= 0 to finite numbers")
+            is_id = isinstance(token, int) and not isinstance(token, bool) and token >= 0
+            if not is_id or not _is_finite(bias):
+                raise InputError(
+                    f"logit_bias has {token!r}: {bias!r}; it must map ids >= 0 to finite numbers"
+                )
+        object.__setattr__(self, "logit_bias", dict(self.logit_bias))
 
     @property
     def is_greedy(self) -> bool:
@@ -166,6 +176,9 @@ class Sampling:
 
 
 def _in_range(name: str, value: float, low: float, high: float, allowed: str) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (is_number and math.isfinite(value) and low <= value <= high):
+    if not (_is_finite(value) and low <= value <= high):
         raise InputError(f"{name} is {value!r}; it must be {allowed}")
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

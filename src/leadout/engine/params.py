@@ -80,6 +80,6 @@ def _whole(name: str, value: int | None, low: int, high: int | None) -> None:
     if value is None and name != "n":
         return
     is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if not is_whole or value < low or (high is not None and value > high):
+    if value is None or not is_whole or value < low or (high is not None and value > high):
         allowed = f"a whole number in {low}..{high}" if high is not None else f"a whole number >= {low}"
         raise InputError(f"{name} is {value!r}; it must be {allowed}")

@@ -13,6 +13,10 @@ MAX_K = 64
 class Schedule(Protocol):
     """Picks k per slot and round, and learns from each round's outcome and times."""
 
+    @property
+    def name(self) -> str:
+        """Short description for reports, such as "fixed k=4"."""
+
     def begin(self, slot: int) -> None:
         """A request starts in `slot`; nothing of the last one may be left."""
 
@@ -29,6 +33,11 @@ class FixedSchedule:
     def __init__(self, k: int = 4) -> None:
         _check_k("k", k)
         self._k = k
+
+    @property
+    def name(self) -> str:
+        """Such as "fixed k=4"."""
+        return f"fixed k={self._k}"
 
     def begin(self, slot: int) -> None:
         """Nothing to reset."""
@@ -51,6 +60,11 @@ class StepSchedule:
             raise InputError(f"a step schedule needs low <= start <= high, got {low}, {start}, {high}")
         self._start, self._low, self._high = start, low, high
         self._k: dict[int, int] = {}
+
+    @property
+    def name(self) -> str:
+        """Such as "step k=1..8"."""
+        return f"step k={self._low}..{self._high}"
 
     def begin(self, slot: int) -> None:
         """Start over at `start`."""

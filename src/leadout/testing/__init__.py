@@ -1,1 +1,7 @@
 """Doubles whose answers can be computed by hand, and tiny real model files, for your tests and ours."""
+
+from leadout.testing.scripted_drafter import ScriptedDrafter
+from leadout.testing.table_model import TableModel, constant, first_order, saying
+from leadout.testing.vocabulary import PieceVocabulary
+
+__all__ = ["PieceVocabulary", "ScriptedDrafter", "TableModel", "constant", "first_order", "saying"]

@@ -1,0 +1,227 @@
+"""A draft model behind the Drafter seam.
+
+Its cache is always a prefix of prompt and committed answer, plus, between `propose` and `observe`, its own
+draft. Tokens it has not seen go into the pass that drafts the first token, so k tokens cost k passes and no
+verified token is decoded twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leadout.core import law
+from leadout.core.values import Distribution, Proposal, Sampling
+from leadout.drafters.base import DraftRequest
+from leadout.drafters.prefix import common_prefix
+from leadout.errors import BackendError, InputError, RollbackError
+from leadout.models.base import Chunk, Model
+
+PREFILL_BATCH = 512
+
+
+@dataclass(slots=True)
+class _Slot:
+    """What the cache holds for one slot, how much of the request is committed, and why drafting stopped."""
+
+    held: list[int] = field(default_factory=list)
+    n_committed: int = 0
+    blocked: str = ""
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A proposal in the making."""
+
+    request: DraftRequest
+    k: int
+    sampling: Sampling
+    tokens: list[int] = field(default_factory=list)
+    rows: list[Distribution] = field(default_factory=list)
+
+    @property
+    def is_point(self) -> bool:
+        """True when tokens are argmaxes of logits that nothing but the model shapes."""
+        law_is_bare = not self.sampling.logit_bias and not self.sampling.has_penalties
+        return self.sampling.is_greedy and law_is_bare
+
+    def draw(self, logits: NDArray[np.float32]) -> int:
+        """Draw the next token from the request's law over these logits, shape (V,), and keep its row."""
+        if self.is_point:
+            self.tokens.append(int(np.argmax(logits)))
+            return self.tokens[-1]
+        request = self.request
+        history = request.history.after(self.tokens) if self.sampling.has_penalties else request.history
+        row = law.shape(logits, self.sampling, history)
+        if request.noise is None:
+            token = request.source.draw(row)
+        else:
+            token = request.noise.draw(row, request.position + len(self.tokens))
+        self.tokens.append(token)
+        self.rows.append(row)
+        return token
+
+
+class ModelDrafter:
+    """Drafts with a smaller model of the same vocabulary; all slots step together.
+
+    Parameters
+    ----------
+    model : Model
+        The draft model; slot i of the target is slot i here.
+    forbidden : collection of int
+        Ids that stand for something else in the target, or do not exist there; never proposed.
+    prefill_batch : int >= 1
+        Longest piece of a prompt that is read in one pass.
+
+    Raises
+    ------
+    InputError
+        If the model cannot roll back.
+    """
+
+    def __init__(
+        self, model: Model, *, forbidden: Collection[int] = (), prefill_batch: int = PREFILL_BATCH
+    ) -> None:
+        info = model.info
+        if info.rollback == "none":
+            raise InputError(
+                f"{info.name} cannot be a draft model: {info.rollback_reason}; use another draft, or ngram"
+            )
+        self._model = model
+        self._forbidden = np.array(sorted(i for i in forbidden if i < info.n_vocab), dtype=np.int64)
+        self._batch = prefill_batch
+        self._slots = [_Slot() for _ in range(info.n_slots)]
+
+    @property
+    def name(self) -> str:
+        """The draft model's name."""
+        return self._model.info.name
+
+    def begin(self, slot: int, prompt: Sequence[int]) -> None:
+        """Keep what the slot's cache shares with the prompt; the rest is read at the first proposal."""
+        if slot >= len(self._slots):
+            raise InputError(f"slot {slot} is beyond the {len(self._slots)} slots of the draft {self.name}")
+        state = self._slots[slot]
+        state.blocked = ""
+        state.n_committed = 0
+        self._cut(slot, min(common_prefix(state.held, prompt), len(prompt) - 1))
+        self._admit(state, prompt)
+
+    def observe(self, slot: int, committed: Sequence[int]) -> None:
+        """Cut the cache back to what was committed."""
+        state = self._slots[slot]
+        drafted = state.held[state.n_committed :]
+        self._cut(slot, state.n_committed + common_prefix(drafted, committed))
+        self._admit(state, committed)
+
+    def end(self, slot: int) -> None:
+        """Cut off what was drafted last, if nobody said what became of it."""
+        self._cut(slot, self._slots[slot].n_committed)
+
+    def blocked(self, slot: int) -> str:
+        """Why no more is drafted for `slot`, or ""."""
+        return self._slots[slot].blocked
+
+    def close(self) -> None:
+        """Free the draft model."""
+        self._model.close()
+
+    def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
+        """Draft all requests in lockstep: one pass per token, over every slot that wants one more."""
+        drafts = [self._open(request) for request in requests]
+        running = [draft for draft in drafts if draft.k > 0]
+        try:
+            self._read(running)
+            while running:
+                self._step(running)
+                running = [draft for draft in running if len(draft.tokens) < draft.k]
+        except BackendError as error:
+            self._give_up([draft for draft in drafts if draft.k > 0], str(error))
+            return [Proposal(drafter=self.name) for _ in requests]
+        return [self._proposal(draft) for draft in drafts]
+
+    def _open(self, request: DraftRequest) -> _Draft:
+        state, info = self._slots[request.slot], self._model.info
+        room = info.n_ctx - len(request.context) + 1  # the last drafted token is never fed
+        k = 0 if state.blocked else min(request.k, room)
+        bias = request.sampling.logit_bias
+        if any(token >= info.n_vocab for token in bias):
+            known = {token: value for token, value in bias.items() if token < info.n_vocab}
+            return _Draft(request, k, replace(request.sampling, logit_bias=known))
+        return _Draft(request, k, request.sampling)
+
+    def _read(self, drafts: Sequence[_Draft]) -> None:
+        """Bring each cache to where a single pass can draft the first token."""
+        for draft in drafts:
+            slot, context = draft.request.slot, draft.request.context
+            held = self._slots[slot].held
+            if len(held) >= len(context):
+                self._cut(slot, len(context) - 1)
+            while len(context) - len(held) > self._batch:
+                self._feed(
+                    [Chunk(slot=slot, tokens=context[len(held) : len(held) + self._batch], n_logits=0)]
+                )
+
+    def _step(self, drafts: Sequence[_Draft]) -> None:
+        """Draw one more token for each of these drafts."""
+        chunks = []
+        for draft in drafts:
+            slot, context = draft.request.slot, draft.request.context
+            unseen = draft.tokens[-1:] or context[len(self._slots[slot].held) :]
+            chunks.append(Chunk(slot=slot, tokens=unseen, n_logits=1))
+        for draft, rows in zip(drafts, self._feed(chunks), strict=True):
+            draft.draw(self._allowed(rows[-1]))
+
+    def _feed(self, chunks: Sequence[Chunk]) -> list[NDArray[np.float32]]:
+        logits = self._model.forward(chunks)
+        for chunk in chunks:
+            self._slots[chunk.slot].held.extend(chunk.tokens)
+        return logits
+
+    def _allowed(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        if not len(self._forbidden):
+            return logits
+        allowed = np.array(logits)
+        allowed[self._forbidden] = -np.inf
+        return allowed
+
+    def _proposal(self, draft: _Draft) -> Proposal:
+        rows = tuple(draft.rows) if draft.rows else None
+        return Proposal(tokens=tuple(draft.tokens), rows=rows, drafter=self.name)
+
+    def _admit(self, state: _Slot, tokens: Sequence[int]) -> None:
+        """Count `tokens` as committed, and see whether this model can still follow."""
+        state.n_committed += len(tokens)
+        info = self._model.info
+        strange = max(tokens, default=0)
+        if state.blocked:
+            return
+        if strange >= info.n_vocab:
+            state.blocked = f"the draft {self.name} has no id {strange} (it has {info.n_vocab})"
+        elif state.n_committed > info.n_ctx:
+            state.blocked = f"the draft context is full ({info.n_ctx} positions)"
+
+    def _cut(self, slot: int, length: int) -> None:
+        """Cut the slot's cache to `length` tokens, where it holds more."""
+        state = self._slots[slot]
+        if len(state.held) <= length:
+            return
+        try:
+            self._model.truncate(slot, length)
+            del state.held[length:]
+        except RollbackError as error:
+            self._drop(slot, f"the draft {self.name} could not roll back: {error}")
+
+    def _give_up(self, drafts: Sequence[_Draft], why: str) -> None:
+        for draft in drafts:
+            self._drop(draft.request.slot, f"the draft {self.name} failed: {why}")
+
+    def _drop(self, slot: int, why: str) -> None:
+        """Empty the slot's cache, which may not be trusted any more, and stop drafting for its request."""
+        self._model.truncate(slot, 0)
+        self._slots[slot].held.clear()
+        self._slots[slot].blocked = why

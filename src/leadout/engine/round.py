@@ -1,0 +1,196 @@
+"""The round: plan, propose, forward, verify, commit, settle.
+
+Whatever is accepted, stopped, cancelled or raised: a cache is only ever cut back to committed tokens, and the
+state of a session changes only in `Session.commit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leadout.core import verify
+from leadout.core.values import Proposal, Verdict
+from leadout.drafters.base import Drafter, DraftRequest
+from leadout.engine.events import Origin, Round, Token
+from leadout.engine.rows import argmaxes, distributions
+from leadout.engine.schedule import Schedule
+from leadout.engine.session import Session
+from leadout.errors import RollbackError
+from leadout.models.base import Chunk, Model
+
+NO_PROPOSAL = Proposal()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a round brought to one session: its new tokens, and the record of the round."""
+
+    session: Session
+    tokens: tuple[Token, ...]
+    round: Round
+
+
+class Rounds:
+    """Runs rounds over sessions.
+
+    Parameters
+    ----------
+    target : Model
+    drafter : Drafter or None
+        None when nothing can be drafted for this target; then no session may have speculation enabled.
+    schedule : Schedule
+        Picks k for each slot and round.
+    widths : frozenset of int or None
+        The only widths a verify pass may have (exact mode), or None for any.
+    prefill_batch : int
+        Longest piece of pending tokens in one pass.
+    """
+
+    def __init__(
+        self,
+        target: Model,
+        drafter: Drafter | None,
+        schedule: Schedule,
+        *,
+        widths: frozenset[int] | None,
+        prefill_batch: int,
+    ) -> None:
+        self._target, self._drafter, self._schedule = target, drafter, schedule
+        self._widths, self._batch = widths, prefill_batch
+
+    def read(self, session: Session, leave: int) -> bool:
+        """Feed one piece of what is pending beyond `leave` tokens; False when nothing is."""
+        at = self._target.length(session.slot)
+        n = min(self._batch, len(session.context) - leave - at)
+        if n <= 0:
+            return False
+        self._target.forward([Chunk(slot=session.slot, tokens=session.context[at : at + n], n_logits=0)])
+        return True
+
+    def run(self, sessions: Sequence[Session]) -> list[Outcome]:
+        """One target pass over all sessions, and what follows from it for each."""
+        started = perf_counter()
+        wanted = [self._plan(session) for session in sessions]
+        planned = perf_counter()
+        proposals = self._propose(sessions, wanted)
+        proposed = perf_counter()
+        logits = self._forward(sessions, proposals)
+        seen = perf_counter()
+        results = [self._take(*each) for each in zip(sessions, proposals, logits, strict=True)]
+        done = perf_counter()
+        other_s = (planned - started) + (done - seen)
+        outcomes = []
+        for session, proposal, (verdict, tokens) in zip(sessions, proposals, results, strict=True):
+            outcome = Round(
+                index=session.index, drafter=proposal.drafter, drafted=len(proposal.tokens),
+                accepted=verdict.accepted, emitted=len(tokens),
+                draft_s=proposed - planned, verify_s=seen - proposed, other_s=other_s,
+            )  # fmt: skip
+            if session.speculation.enabled:
+                self._schedule.observe(session.slot, outcome)
+            outcomes.append(Outcome(session=session, tokens=tokens, round=outcome))
+        return outcomes
+
+    def _plan(self, session: Session) -> int:
+        """How many tokens to ask the drafter for."""
+        n_pending = len(session.context) - self._target.length(session.slot)
+        if not session.speculation.enabled or session.position == 0 or n_pending > 1:
+            return 0
+        return self._fitting(min(self._schedule.plan(session.slot), session.room - 1))
+
+    def _fitting(self, k: int) -> int:
+        """The longest draft up to k whose verify width is allowed."""
+        if self._widths is None:
+            return k
+        return max(width for width in self._widths if width <= k + 1) - 1
+
+    def _propose(self, sessions: Sequence[Session], wanted: Sequence[int]) -> list[Proposal]:
+        """Ask for all slots together, and cut what comes to what may be verified."""
+        asking = [session for session, k in zip(sessions, wanted, strict=True) if k > 0]
+        if self._drafter is None or not asking:
+            return [NO_PROPOSAL for _ in sessions]
+        requests = [_request(session, k) for session, k in zip(sessions, wanted, strict=True) if k > 0]
+        drafted = iter(self._drafter.propose(requests))
+        return [self._cut(next(drafted), k) if k > 0 else NO_PROPOSAL for k in wanted]
+
+    def _cut(self, proposal: Proposal, k: int) -> Proposal:
+        # by length alone, never by looking at the tokens: that would bias what is said
+        k = self._fitting(min(k, len(proposal.tokens)))
+        if k == len(proposal.tokens):
+            return proposal
+        rows = None if proposal.rows is None else proposal.rows[:k]
+        return Proposal(tokens=proposal.tokens[:k], rows=rows, drafter=proposal.drafter)
+
+    def _forward(
+        self, sessions: Sequence[Session], proposals: Sequence[Proposal]
+    ) -> list[NDArray[np.float32]]:
+        """Pending and drafted tokens of all sessions in one pass; logits of shape (k+1, V) each."""
+        chunks = []
+        for session, proposal in zip(sessions, proposals, strict=True):
+            while self.read(session, self._batch):
+                pass
+            pending = session.context[self._target.length(session.slot) :]
+            tokens = (*pending, *proposal.tokens)
+            chunks.append(Chunk(slot=session.slot, tokens=tokens, n_logits=1 + len(proposal.tokens)))
+        return self._target.forward(chunks)
+
+    def _take(
+        self, session: Session, proposal: Proposal, logits: NDArray[np.float32]
+    ) -> tuple[Verdict, tuple[Token, ...]]:
+        """Verify, commit token by token until the answer is complete, and settle both caches."""
+        verdict = self._verify(session, proposal, logits)
+        before = len(session.context)
+        tokens = []
+        for i, token in enumerate((*proposal.tokens[: verdict.accepted], verdict.token)):
+            event = session.commit(token, _origin(i, verdict, len(proposal.tokens)), logits[i])
+            if event is not None:
+                tokens.append(event)
+            if session.finish is not None:
+                break
+        self._settle(session, session.context[before:])
+        return verdict, tuple(tokens)
+
+    def _verify(self, session: Session, proposal: Proposal, logits: NDArray[np.float32]) -> Verdict:
+        params, drafted = session.params, proposal.tokens
+        if params.rule == "greedy":
+            return verify.greedy(drafted, argmaxes(logits, params, session.history, drafted))
+        targets = distributions(logits, params, session.history, drafted)
+        if session.noise is not None:
+            return verify.coupled(drafted, targets, session.noise, session.position)
+        if params.rule == "token":
+            return verify.token(proposal, targets, session.source)
+        return verify.block(proposal, targets, session.source)
+
+    def _settle(self, session: Session, committed: Sequence[int]) -> None:
+        """Cut both caches back to committed tokens; the last of them stays pending."""
+        slot, held = session.slot, len(session.context) - 1
+        if session.finish is None and self._target.length(slot) > held:
+            try:
+                self._target.truncate(slot, held)
+            except RollbackError as error:  # the slot is empty now, and the next pass reads it anew
+                session.stop_drafting(str(error))
+        if self._drafter is not None and session.speculation.enabled:
+            self._drafter.observe(slot, committed)
+            why = self._drafter.blocked(slot)
+            if why:
+                session.stop_drafting(why)
+
+
+def _request(session: Session, k: int) -> DraftRequest:
+    return DraftRequest(
+        slot=session.slot, context=session.context, k=k, sampling=session.params, history=session.history,
+        position=session.position, noise=session.noise, source=session.source,
+    )  # fmt: skip
+
+
+def _origin(i: int, verdict: Verdict, drafted: int) -> Origin:
+    if i < verdict.accepted:
+        return "accepted"
+    if drafted == 0:
+        return "plain"
+    return "corrected" if verdict.accepted < drafted else "bonus"
