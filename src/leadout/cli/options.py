@@ -18,6 +18,11 @@ import typer
 
 T = TypeVar("T")
 
+Target = Annotated[
+    str,
+    typer.Argument(metavar="TARGET", help="A .gguf file, a catalogue name, hf:user/repo[:quant] or ollama:name."),
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:

@@ -10,6 +10,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
+from leadout.cli.output import note
 from leadout.engine.events import Event, Finished, Origin, Token
 from leadout.engine.result import Result
 
@@ -44,11 +45,13 @@ class AnswerPrinter:
         self._is_line_open = False
         self._separate()
 
-    def legend(self) -> str | Text:
-        """What the colours or marks stand for."""
+    def print_legend(self) -> None:
+        """Say on standard error what the colours or marks stand for."""
         if self._has_colour:
-            return Text(" ").join(Text(origin, style=style) for origin, style in COLOURS.items())
-        return " ".join(f"{before}{origin}{after}" for origin, (before, after) in MARKS.items())
+            console = Console(stderr=True, highlight=False)
+            console.print(Text(" ").join(Text(origin, style=style) for origin, style in COLOURS.items()))
+        else:
+            note(" ".join(f"{before}{origin}{after}" for origin, (before, after) in MARKS.items()))
 
     def show(self, event: Event) -> None:
         """Write what has become certain with this event."""
