@@ -183,6 +183,14 @@ def _functions(api: Any, native: ctypes.CDLL) -> Functions:
         cache_update(context)
         return True
 
+    first_position = declare(native, "llama_kv_cache_seq_pos_min", c_int32, c_void_p, c_int32)
+    highest_position = declare(native, "llama_kv_cache_seq_pos_max", c_int32, c_void_p, c_int32)
+
+    def last_position(context: int, slot: int) -> int:
+        highest: int = highest_position(context, slot)
+        # The highest position of an empty slot is 0, as that of one token is; the lowest tells them apart.
+        return -1 if highest == 0 and first_position(context, slot) < 0 else highest
+
     state = (c_void_p, c_void_p, c_size_t, c_int32, c_uint32)
     seq, size = c_int32, c_size_t
     return Functions(
@@ -190,7 +198,7 @@ def _functions(api: Any, native: ctypes.CDLL) -> Functions:
         logits=declare(native, "llama_get_logits_ith", c_void_p, c_void_p, c_int32),
         remove=declare(native, "llama_kv_cache_seq_rm", c_bool, c_void_p, seq, c_int32, c_int32),
         copy=declare(native, "llama_kv_cache_seq_cp", None, c_void_p, seq, seq, c_int32, c_int32),
-        last_position=declare(native, "llama_kv_cache_seq_pos_max", c_int32, c_void_p, seq),
+        last_position=last_position,
         defragment=defragment,
         state_size=declare(native, "llama_state_seq_get_size", c_size_t, c_void_p, seq, c_uint32),
         state_get=declare(native, "llama_state_seq_get_data", c_size_t, *state),
