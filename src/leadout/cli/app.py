@@ -90,8 +90,9 @@ def execute(arguments: Sequence[str]) -> int:
 def _report(error: Exception, text: str, code: int, *, debug: bool) -> int:
     if debug:
         traceback.print_exception(error)
-    line = re.sub(r"\s*[\r\n]\s*", " ", text.strip())
-    print(f"leadout: {line}", file=sys.stderr, flush=True)
+    line = re.sub(r"\s*[\r\n]\s*", " ", text.strip()).replace("Value error, ", "")
+    if line:  # empty where the help has just been shown
+        print(f"leadout: {line}", file=sys.stderr, flush=True)
     return code
 
 

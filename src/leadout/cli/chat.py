@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leadout.cli.engines import Choice, open_engine
-from leadout.cli.flags import CHOICE, DRAFT_MODEL, MANY_TURNS, MODEL, DraftModelOptions
+from leadout.cli.engines import open_engine
+from leadout.cli.flags import CHOICE, DRAFT_MODEL, MANY_TURNS, MODEL, Choice, DraftModelOptions
 from leadout.cli.options import Target, takes
 from leadout.cli.output import note
 from leadout.cli.prompts import Message, checked, conversation
@@ -114,7 +114,8 @@ class Conversation:
             raise InputError(f"/draft takes on, off or nothing, not {to!r}")
         if to:
             self._params = replace(self._params, speculate=to == "on")
-        note(f"speculation {self._engine.speculation_for(self._params).reason}")
+        reason = self._engine.speculation.reason if self._params.speculate else "off: switched off with /draft off"
+        note(f"speculation {reason}")
 
     def _answer(self, line: str) -> None:
         from leadout.cli.answering import follow

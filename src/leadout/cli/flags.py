@@ -5,14 +5,17 @@ Defaults are not here; they come from the dataclasses of the library.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from leadout.cli.options import Flag, Group
 from leadout.engine.params import Params
 from leadout.engine.schedule import FixedSchedule, Schedule, StepSchedule
 from leadout.errors import InputError
-from leadout.models.options import GgufOptions, KvType
+from leadout.models.options import DEFAULT_CONTEXT, GgufOptions, KvType
+ProviderChoice = Literal["auto", "ik", "llama"]
 
 
 def parse_biases(given: Sequence[str]) -> Mapping[int, float]:
@@ -67,23 +70,58 @@ MODEL = Group(
     kind=GgufOptions,
     panel="Model",
     flags=(
-        Flag("n_ctx", "Context in tokens.", names=("--ctx",), metavar="N", unset="the model's, at most 4096"),
+        Flag("n_ctx", "Context in tokens.", names=("--ctx",), metavar="N", unset=f"the model's, at most {DEFAULT_CONTEXT}"),
         Flag("n_threads", "CPU threads.", names=("--threads",), metavar="N", unset="the physical cores"),
         Flag("n_gpu_layers", "Layers on the GPU; -1 is all.", names=("--gpu-layers",), metavar="N"),
         Flag("n_batch", "Most prompt tokens in one pass.", names=("--batch",), metavar="N"),
-        Flag("flash_attn", "Flash attention; auto leaves it to the provider.", metavar="auto|on|off"),
-        Flag("kv_type_k", "Number format of cached keys.", metavar="TYPE"),
-        Flag("kv_type_v", "Number format of cached values.", metavar="TYPE"),
+        Flag("flash_attn", "Flash attention; auto leaves it to the provider."),
+        Flag("kv_type_k", "Number format of cached keys."),
+        Flag("kv_type_v", "Number format of cached values."),
         Flag("use_mmap", "Map the file instead of reading it.", names=("--mmap/--no-mmap",)),
         Flag("use_mlock", "Keep the model's pages in memory.", names=("--mlock",)),
         Flag("rope_freq_base", "Rotary base frequency.", metavar="F", unset="the model's"),
         Flag("rope_freq_scale", "Rotary frequency scale.", metavar="F", unset="the model's"),
-        Flag("rope_scaling", "Rotary scaling method.", metavar="none|linear|yarn", unset="the model's"),
+        Flag("rope_scaling", "Rotary scaling method.", unset="the model's"),
         Flag("yarn_ext_factor", "YaRN's mix of extrapolation.", metavar="F", unset="the model's"),
         Flag("yarn_orig_ctx", "Context in tokens before YaRN.", metavar="N", unset="the model's"),
         Flag("exact", "Stay within pass widths that give the same bits as single tokens.", names=("--exact",)),
     ),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What runs the target and what drafts for it."""
+
+    draft: str = "none"
+    k: int = inspect.signature(FixedSchedule).parameters["k"].default
+    schedule: Literal["fixed", "step"] = "fixed"
+    provider: ProviderChoice = "auto"
+    offline: bool = False
+
+    def make_schedule(self) -> Schedule:
+        """The schedule that was asked for.
+
+        Raises
+        ------
+        InputError
+            If k is outside its range.
+        """
+        return FixedSchedule(self.k) if self.schedule == "fixed" else StepSchedule(self.k)
+
+
+CHOICE = Group(
+    kind=Choice,
+    panel="Speculation",
+    flags=(
+        Flag("draft", "What drafts: none, ngram (looks the text up), or the name or path of a draft model.",
+             metavar="none|ngram|MODEL"),
+        Flag("k", "Tokens to draft in a round; with --schedule step, where it starts.", names=("-k",), metavar="N"),
+        Flag("schedule", "fixed: always k; step: one more after a full success, one fewer after a rejection."),
+        Flag("provider", "Library that runs the model; auto takes ik on a CPU where it can."),
+        Flag("offline", "Make no network call; use what is on this machine.", names=("--offline",)),
+    ),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +159,8 @@ DRAFT_MODEL = Group(
         Flag("n_ctx", "Its context in tokens.", names=("--draft-ctx",), metavar="N", unset="the target's"),
         Flag("n_threads", "Its CPU threads.", names=("--draft-threads",), metavar="N", unset="the target's"),
         Flag("n_gpu_layers", "Its layers on the GPU.", names=("--draft-gpu-layers",), metavar="N", unset="the target's"),
-        Flag("kv_type_k", "Its format of cached keys.", metavar="TYPE", unset="the target's"),
-        Flag("kv_type_v", "Its format of cached values.", metavar="TYPE", unset="the target's"),
+        Flag("kv_type_k", "Its format of cached keys.", unset="the target's"),
+        Flag("kv_type_v", "Its format of cached values.", unset="the target's"),
     ),
     prefix="draft",
 )

@@ -11,7 +11,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Generic, TypeVar
 
 import typer
@@ -24,7 +24,7 @@ Target = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Flag:
     """One field of a dataclass as an option.
 
@@ -48,6 +48,7 @@ class Flag:
 
     field: str
     help: str
+    _: KW_ONLY
     names: tuple[str, ...] = ()
     metavar: str | None = None
     unset: str = ""

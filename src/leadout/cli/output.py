@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 
 MB = 10**6
-_WIDTH_OF_A_PIPE = 160
+_WIDTH_OF_A_PIPE = 1000
 
 
 def note(text: str) -> None:

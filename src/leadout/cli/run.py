@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leadout.cli.engines import Choice, open_engine
-from leadout.cli.flags import CHOICE, DRAFT_MODEL, MODEL, ONE_TURN, DraftModelOptions
+from leadout.cli.engines import open_engine
+from leadout.cli.flags import CHOICE, DRAFT_MODEL, MODEL, ONE_TURN, Choice, DraftModelOptions
 from leadout.cli.options import Target, takes
 from leadout.cli.output import note, print_json
 from leadout.cli.prompts import conversation, read_prompt

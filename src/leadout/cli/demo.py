@@ -1,0 +1,3 @@
+"""`leadout demo`."""
+def demo() -> None:
+    """Demo."""

@@ -1,0 +1,3 @@
+"""`leadout prove`."""
+def prove() -> None:
+    """Prove."""
