@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leadout.cli.engines import open_engine
+from leadout.cli.engines import announce, open_engine
 from leadout.cli.flags import CHOICE, DRAFT_MODEL, MANY_TURNS, MODEL, Choice, DraftModelOptions
 from leadout.cli.options import Target, takes
 from leadout.cli.output import note
@@ -46,8 +46,10 @@ def chat(
     draft_options: DraftModelOptions,
 ) -> None:
     """Talk with a model; /help lists what else can be typed. Also reads lines from a pipe."""
-    with open_engine(target, choice, options, draft_options, quiet=quiet) as engine:
+    with open_engine(target, choice, options, draft_options) as engine:
         talk = Conversation(engine, params, system=system, show_drafts=show_drafts, quiet=quiet)
+        if not quiet:
+            announce(engine)
         if sys.stdin.isatty() and not quiet:
             note("/help lists the commands, /quit leaves.")
         for line in _lines():

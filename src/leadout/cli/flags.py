@@ -134,14 +134,16 @@ class DraftModelOptions:
     kv_type_k: KvType | None = None
     kv_type_v: KvType | None = None
 
-    def applied_to(self, target: GgufOptions) -> GgufOptions:
-        """The draft model's options.
+    def applied_to(self, target: GgufOptions) -> GgufOptions | None:
+        """The draft model's options, or None when nothing differs.
 
         Raises
         ------
         InputError
             If a value is outside its range.
         """
+        if self == DraftModelOptions():
+            return None
         return replace(
             target,
             n_ctx=target.n_ctx if self.n_ctx is None else self.n_ctx,
@@ -149,6 +151,7 @@ class DraftModelOptions:
             n_gpu_layers=target.n_gpu_layers if self.n_gpu_layers is None else self.n_gpu_layers,
             kv_type_k=self.kv_type_k or target.kv_type_k,
             kv_type_v=self.kv_type_v or target.kv_type_v,
+            exact=False,
         )
 
 

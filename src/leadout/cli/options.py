@@ -92,6 +92,10 @@ class Group(Generic[T]):
         """
         return self.kind(**{flag.field: flag.parse(given[self._key(flag)]) for flag in self.flags})
 
+    def without(self, *fields: str) -> Group[T]:
+        """The same group less some of its options."""
+        return dataclasses.replace(self, flags=[flag for flag in self.flags if flag.field not in fields])
+
     def _key(self, flag: Flag) -> str:
         return f"{self.prefix}_{flag.field}" if self.prefix else flag.field
 

@@ -114,11 +114,11 @@ def closing_line(results: Sequence[Result]) -> str:
     parts = [f"{tokens} tokens"]
     if after_first > 0 and seconds > 0:
         parts.append(f"{after_first / seconds:.1f} tok/s")
-    if passes:
+    if tokens and passes:
         parts.append(f"{tokens / passes:.2f} tokens per target pass")
     if drafted:
         parts.append(f"{accepted / drafted:.0%} of {drafted} drafted tokens accepted")
     parts.append(f"prompt {prompt} tokens, {cached} of them cached")
-    state = "on" if speculation.enabled else "off"
-    parts.append(f"speculation {state} ({speculation.reason})")
+    rule = f", {speculation.verification} verification" if speculation.enabled else ""
+    parts.append(f"speculation {speculation.reason}{rule}")
     return " | ".join(parts)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leadout.cli.engines import open_engine
+from leadout.cli.engines import announce, open_engine
 from leadout.cli.flags import CHOICE, DRAFT_MODEL, MODEL, ONE_TURN, Choice, DraftModelOptions
 from leadout.cli.options import Target, takes
 from leadout.cli.output import note, print_json
@@ -50,7 +50,7 @@ def run(
         raise InputError("--logprobs reports in JSON; add --json")
     text = read_prompt(prompt, prompt_file)
     quiet = quiet or json
-    with open_engine(target, choice, options, draft_options, quiet=quiet) as engine:
+    with open_engine(target, choice, options, draft_options) as engine:
         from leadout.cli.answering import follow
         from leadout.cli.render import AnswerPrinter, closing_line
 
@@ -58,6 +58,8 @@ def run(
             events = engine.stream(text, params)
         else:
             events = engine.stream_chat(conversation(system, {"role": "user", "content": text}), params)
+        if not quiet:
+            announce(engine)
         printer = None if json else AnswerPrinter(sys.stdout, n=params.n, show_drafts=show_drafts)
         if printer is not None and show_drafts and not quiet:
             printer.print_legend()
