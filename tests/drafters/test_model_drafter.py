@@ -48,9 +48,7 @@ def test_k_tokens_cost_k_passes_and_no_token_is_decoded_twice():
 
 
 def test_cache_goes_back_to_the_accepted_part_and_never_further():
-    draft = TableModel(
-        saying(lambda t: (t[-1] + 1) % 10 if len(t) % 4 else (t[-1] + 2) % 10, 10), n_vocab=10
-    )
+    draft = TableModel(saying(lambda t: (t[-1] + 1) % 10 if len(t) % 4 else (t[-1] + 2) % 10, 10), n_vocab=10)
     result = run(counting(), draft, [1, 2, 3], replace(GREEDY, max_tokens=30), k=5)
     context = (1, 2, 3, *result.ids)
     assert 0 < result.usage.accepted < result.usage.drafted
@@ -64,7 +62,10 @@ def test_cache_goes_back_to_the_accepted_part_and_never_further():
 
 def test_draft_gets_the_very_ids_of_the_prompt():
     vocab = PieceVocabulary(
-        [b"<s>", b"", b"", b"hi", b"user", b"\n"], bos=0, adds_bos=True, markers=[("<|im_start|>", 1), ("<|im_end|>", 2)]
+        [b"<s>", b"", b"", b"hi", b"user", b"\n"],
+        bos=0,
+        adds_bos=True,
+        markers=[("<|im_start|>", 1), ("<|im_end|>", 2)],
     )
     target = TableModel(saying(lambda _: 3, 6), n_vocab=6, vocab=vocab)
     draft = TableModel(saying(lambda _: 3, 6), n_vocab=6, vocab=vocab)
@@ -85,7 +86,9 @@ def test_padded_rows_do_not_keep_a_pair_apart_and_an_unknown_id_pauses_drafting(
     answer = [1, 2, 3, 4, 5, 11, 6, 7, 8]
     target_rule = saying(lambda t: answer[min(len(t) - 1, 8)], 12)
     vocab = PieceVocabulary([*(f" {i}".encode() for i in range(10)), b"", b""])
-    expected = Engine(TableModel(target_rule, n_vocab=12, vocab=vocab)).generate([0], replace(GREEDY, max_tokens=9))
+    expected = Engine(TableModel(target_rule, n_vocab=12, vocab=vocab)).generate(
+        [0], replace(GREEDY, max_tokens=9)
+    )
     draft = counting()
 
     result = run(
@@ -225,7 +228,9 @@ def test_draft_that_fails_to_go_back_stops_drafting():
 
 
 def test_draft_with_a_running_state_works_where_it_can_be_replayed():
-    draft = TableModel(saying(lambda t: (t[-1] + 1 + len(t) % 3 // 2) % 10, 10), n_vocab=10, rollback="replay")
+    draft = TableModel(
+        saying(lambda t: (t[-1] + 1 + len(t) % 3 // 2) % 10, 10), n_vocab=10, rollback="replay"
+    )
     result = run(counting(), draft, [1], replace(GREEDY, max_tokens=20), k=8)
     assert result.ids == tuple((2 + i) % 10 for i in range(20))
     assert draft.replayed > 0

@@ -54,7 +54,12 @@ def test_no_token_is_proposed_when_none_is_wanted():
     assert drafted([4, 4, 4], 0) == []
 
 
-@given(st.lists(st.integers(0, 2), min_size=1, max_size=40), st.integers(1, 3), st.integers(0, 3), st.integers(1, 6))
+@given(
+    st.lists(st.integers(0, 2), min_size=1, max_size=40),
+    st.integers(1, 3),
+    st.integers(0, 3),
+    st.integers(1, 6),
+)
 def test_proposal_equals_a_search_through_the_whole_text(text, low, more, k):
     assert drafted(text, k, low, low + more) == searched(text, k, low, low + more)
 

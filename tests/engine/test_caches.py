@@ -117,6 +117,18 @@ def test_long_prompts_are_read_in_pieces_without_logits():
     assert [(len(fed.tokens), fed.n_logits) for (fed,) in target.passes] == [(4, 0), (2, 0), (4, 1)]
 
 
+@pytest.mark.parametrize("fail_at", range(3, 7))
+def test_draft_cache_is_cut_when_the_target_fails_after_a_proposal(fail_at):
+    target, draft = model(), model(1)
+    one = engine(target, ModelDrafter(draft))
+    target.fail_at(fail_at)
+    with pytest.raises(BackendError, match=f"forward {fail_at} failed"):
+        one.generate([1, 2, 3], replace(GREEDY, max_tokens=14))
+    whole = (1, 2, 3, *engine(model()).generate([1, 2, 3], replace(GREEDY, max_tokens=14)).ids)
+    assert draft.length(0) > 3
+    assert draft.tokens(0) == whole[: draft.length(0)]
+
+
 @settings(max_examples=80, deadline=None)
 @given(
     fail_at=st.integers(1, 12),
@@ -165,7 +177,9 @@ def test_request_after_a_closed_stream_equals_a_fresh_engines(cut, k, right, see
     params = replace(SEEDED, max_tokens=16, logprobs=1)
     answer = engine(model(seed)).generate([1, 2, 3], params).ids
     target, draft = model(seed), model(seed)
-    one = engine(target, ModelDrafter(draft) if right == 6 else ScriptedDrafter.partly_right(answer, right, 8), k)
+    one = engine(
+        target, ModelDrafter(draft) if right == 6 else ScriptedDrafter.partly_right(answer, right, 8), k
+    )
     stream = one.stream([1, 2, 3], params)
     for _ in range(cut):
         next(stream, None)

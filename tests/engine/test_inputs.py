@@ -24,7 +24,9 @@ def one(**options):
 
 
 def test_prompt_without_room_for_a_token_is_refused_with_both_numbers():
-    with pytest.raises(PromptTooLongError, match="the prompt has 16 tokens; a context of 16 takes 15 at most"):
+    with pytest.raises(
+        PromptTooLongError, match="the prompt has 16 tokens; a context of 16 takes 15 at most"
+    ):
         one(n_ctx=16).generate([1] * 16, SHORT)
     assert len(one(n_ctx=16).generate([1] * 15, SHORT).ids) == 1
 
@@ -109,7 +111,9 @@ def test_bias_on_an_id_that_does_not_exist_is_refused_and_the_engine_goes_on():
     assert target.generate([1], SHORT).finish_reason == "length"
 
 
-@pytest.mark.parametrize("params", [SHORT, replace(SHORT, repetition_penalty=1.2), Params(temperature=1.0, seed=1)])
+@pytest.mark.parametrize(
+    "params", [SHORT, replace(SHORT, repetition_penalty=1.2), Params(temperature=1.0, seed=1)]
+)
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
 def test_logits_that_are_no_numbers_are_an_error_not_a_text(bad, params):
     row = [bad] * 3 if bad < 0 else [0.0, bad, 1.0]

@@ -13,7 +13,9 @@ from leadout.testing import PieceVocabulary, ScriptedDrafter, TableModel, consta
 P = np.array([0.5, 0.3, 0.2])
 
 
-@pytest.mark.parametrize("params", [Params(temperature=1.0, top_p=1.0, seed=2), Params(temperature=0.7, logit_bias={2: 5.0})])
+@pytest.mark.parametrize(
+    "params", [Params(temperature=1.0, top_p=1.0, seed=2), Params(temperature=0.7, logit_bias={2: 5.0})]
+)
 def test_accepted_corrected_and_bonus_tokens_carry_the_models_own_log_probability(params):
     q = Distribution(ids=np.arange(3), probs=np.array([0.2, 0.2, 0.6]))
     one = engine(TableModel(constant(np.log(P)), n_vocab=3), ScriptedDrafter.drawn(lambda _: q), 3)

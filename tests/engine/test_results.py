@@ -21,7 +21,9 @@ def test_fold_adds_up_counts_and_times():
     for event in [
         Started(index=0, prompt_tokens=5, cached_tokens=2, seconds=1.0, speculation=SPECULATION),
         Token(index=0, token=7, origin="plain", text="a"),
-        Round(index=0, drafter="none", drafted=0, accepted=0, emitted=1, draft_s=9.0, verify_s=9.0, other_s=9.0),
+        Round(
+            index=0, drafter="none", drafted=0, accepted=0, emitted=1, draft_s=9.0, verify_s=9.0, other_s=9.0
+        ),
         Token(index=0, token=8, origin="accepted", text="b"),
         Token(index=0, token=9, origin="bonus", text=""),
         Round(index=0, drafter="d", drafted=1, accepted=1, emitted=2, draft_s=0.1, verify_s=0.3, other_s=0.1),
@@ -45,8 +47,9 @@ def test_json_has_exactly_these_keys():
     )
     out = json.loads(json.dumps(result.to_json()))
     assert list(out) == [
-        "text", "finish_reason", "prompt_tokens", "completion_tokens", "cached_tokens", "target_passes", "drafted",
-        "accepted", "tokens_per_pass", "seconds", "tokens_per_second", "speculation", "ids", "provenance", "logprobs",
+        "text", "finish_reason", "prompt_tokens", "completion_tokens", "cached_tokens", "target_passes",
+        "drafted", "accepted", "tokens_per_pass", "seconds", "tokens_per_second", "speculation",
+        "ids", "provenance", "logprobs",
     ]  # fmt: skip
     assert list(out["speculation"]) == ["enabled", "reason", "drafter", "verification"]
     assert out["provenance"] == {
@@ -67,7 +70,11 @@ def test_rates_without_a_basis_are_none():
 
 
 def test_events_of_a_request_come_in_order():
-    events = list(engine(TableModel(hashed(8), n_vocab=8), ScriptedDrafter.always(1)).stream([1], Params(seed=1, max_tokens=9)))
+    events = list(
+        engine(TableModel(hashed(8), n_vocab=8), ScriptedDrafter.always(1)).stream(
+            [1], Params(seed=1, max_tokens=9)
+        )
+    )
     kinds = [type(event).__name__ for event in events]
     assert kinds[:3] == ["Started", "Token", "Round"]
     assert kinds[-2:] == ["Round", "Finished"]
@@ -97,5 +104,3 @@ def test_times_are_the_engines_own():
     stream = engine(TableModel(hashed(8), n_vocab=8)).stream([1], Params(temperature=0.0, max_tokens=20))
     rounds = [event for event in stream if isinstance(event, Round)]
     assert all(event.verify_s > 0 and event.other_s > 0 and event.draft_s >= 0 for event in rounds)
-
-

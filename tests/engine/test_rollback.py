@@ -1,4 +1,4 @@
-"""Targets whose state cannot be cut: replayed where there are snapshots, decoded plainly where there are none."""
+"""Targets whose state cannot be cut: replayed where there are snapshots, plain where there are none."""
 
 from dataclasses import replace
 

@@ -49,11 +49,11 @@ def test_generation_neither_reads_nor_moves_the_global_random_state():
     one = engine(TableModel(hashed(8), n_vocab=8), ScriptedDrafter.drawn(random_row))
     unseeded, runs = replace(SEEDED, seed=None, max_tokens=40), []
     for _ in range(2):
-        np.random.seed(1)  # noqa: NPY002
+        np.random.seed(1)
         runs.append(one.generate([1], unseeded).ids)
-        moved = np.random.random()  # noqa: NPY002
-        np.random.seed(1)  # noqa: NPY002
-        assert moved == np.random.random()  # noqa: NPY002
+        moved = np.random.random()
+        np.random.seed(1)
+        assert moved == np.random.random()
     assert runs[0] != runs[1]
 
 

@@ -43,7 +43,10 @@ def drafters(draw, n_slots):
         return NgramDrafter(1, draw(st.integers(1, 4)))
     if kind == "model":
         rule = hashed(V, draw(st.integers(0, 2)), 1.0)
-        options = {"n_ctx": draw(st.sampled_from([8, 40, 64])), "rollback": draw(st.sampled_from(["cut", "replay"]))}
+        options = {
+            "n_ctx": draw(st.sampled_from([8, 40, 64])),
+            "rollback": draw(st.sampled_from(["cut", "replay"])),
+        }
         return ModelDrafter(TableModel(rule, n_vocab=V, n_slots=n_slots, **options), prefill_batch=3)
     if kind == "noise":
         tokens = draw(st.lists(st.integers(0, V - 1), min_size=1, max_size=7))

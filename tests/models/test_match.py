@@ -114,14 +114,19 @@ def test_policies_are_compared_in_words() -> None:
 
 
 @pytest.mark.model
-def test_the_qwen_pair_matches_quickly() -> None:
+def test_the_qwen_pair_matches_in_little_more_time_than_reading_its_entries_takes() -> None:
     target, draft = real_vocabulary("q15"), real_vocabulary("q05")
-    times = []
+    reading, matching = [], []
     for _ in range(3):
-        begun = time.perf_counter()
+        begun = time.process_time()
+        for vocab in (target, draft):
+            for token in range(vocab.size):
+                vocab.text(token)
+        between = time.process_time()
         match = require_same_vocabulary(target, draft)
-        times.append(time.perf_counter() - begun)
-    assert min(times) < 0.5
+        reading.append(between - begun)
+        matching.append(time.process_time() - between)
+    assert min(matching) < 2.5 * min(reading)
     assert (match.target_size, match.differing, match.agreement) == (151_936, (), 1.0)
     assert match.target_padding == match.draft_padding == 271
 

@@ -11,13 +11,8 @@ from tiny_backends import TinyBackend
 
 from leadout.errors import InputError
 from leadout.models.header import read_header
-from leadout.testing.tiny_gguf import (
-    TinyModel,
-    TinyOptions,
-    tiny_vocabulary,
-    write_split_gguf,
-    write_tiny_gguf,
-)
+from leadout.testing.tiny_gguf import tiny_vocabulary, write_split_gguf, write_tiny_gguf
+from leadout.testing.tiny_model import TinyModel, TinyOptions
 
 TEXT = "the <|im_start|>other\n  thing 🐢歪é\t\x01~ def"
 MODELS: list[TinyOptions] = [
@@ -97,13 +92,13 @@ def test_padding_rows_leave_the_other_logits_alone(tmp_path: Path) -> None:
 
 def test_perturbed_model_agrees_now_and_then(tmp_path: Path) -> None:
     target = write_tiny_gguf(tmp_path / "t.gguf", architecture="qwen2")
-    draft = write_tiny_gguf(tmp_path / "d.gguf", architecture="qwen2", perturb=0.2)
+    draft = write_tiny_gguf(tmp_path / "d.gguf", architecture="qwen2", perturb=0.05)
     with loaded("llama", target) as one, loaded("llama", draft) as other:
         answer = one.greedy([1, 2, 3], 64)
         guesses = [int(other.forward([1, 2, 3]).argmax())]
         guesses += [int(other.forward([token]).argmax()) for token in answer[:-1]]
     share = np.mean([ours == theirs for ours, theirs in zip(answer, guesses, strict=True)])
-    assert 0.2 < share < 0.95
+    assert 0.3 < share < 0.85
 
 
 def test_a_lifted_row_is_always_said(tmp_path: Path) -> None:

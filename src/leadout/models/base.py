@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Rollback = Literal["cut", "replay", "none"]
-"""How a cache goes back to a shorter prefix: *cut* drops entries; *replay* restores a snapshot and decodes again
-(recurrent, hybrid, sliding-window caches); *none* cannot, so speculation is off for that model."""
+"""How a cache goes back to a shorter prefix: *cut* drops entries; *replay* restores a snapshot and decodes
+again (recurrent and hybrid caches); *none* cannot, so speculation is off for that model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +133,8 @@ class Model(Protocol):
         Raises
         ------
         BackendError
-            If an id is outside 0..V-1 (named), a slot would exceed n_ctx, or the pass fails. After a failure every
-            slot has the length it had before the call.
+            If an id is outside 0..V-1 (named), a slot would exceed n_ctx, or the pass fails. After a failure
+            every slot has the length it had before the call.
         """
 
     def length(self, slot: int) -> int:

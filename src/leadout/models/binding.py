@@ -1,7 +1,7 @@
 """What a GGUF library must offer: the few calls that llama.cpp and its relatives share.
 
-A `Binding` is a loaded file; a `Context` is a cache with slots that decodes batches. Both translate and nothing more:
-which tokens are where, and what to do when a call fails, is `GgufModel`'s to know.
+A `Binding` is a loaded file; a `Context` is a cache with slots that decodes batches. Both translate and
+nothing more: which tokens are where, and what to do when a call fails, is `slots`' to know.
 """
 
 from __future__ import annotations
@@ -82,25 +82,25 @@ class Context(Protocol):
         """Run the first n_tokens of the batch: DECODED, NO_ROOM or another number."""
 
     def rows(self, first: int, last: int) -> NDArray[np.float32]:
-        """Logits of batch entries first..last, all wanted; shape (last-first+1, V), a view until the next decode."""
+        """Logits of entries first..last, all wanted; shape (last-first+1, V); valid until `decode`."""
 
     def remove(self, slot: int, start: int) -> bool:
         """Drop the slot's entries from position `start` on; False if that cannot be done."""
 
-    def copy(self, source: int, target: int, length: int | None) -> None:
-        """Give `target`, which is empty, the first `length` positions of `source`; None is all."""
+    def copy(self, source: int, target: int, length: int | None) -> bool:
+        """Give `target`, which is empty, the first `length` positions of `source` (None: all); False if it cannot."""
 
     def end(self, slot: int) -> int:
         """One more than the slot's last position; 0 when it is empty."""
 
     def defragment(self) -> bool:
-        """Move entries together so that free room is in one piece; False if the library needs no such thing."""
+        """Move entries together, so that free room is in one piece; False if there is no need for it."""
 
-    def save(self, slot: int) -> bytes:
-        """The part of the slot's state that `remove` cannot cut; b"" if it cannot be had."""
+    def save(self, slot: int, *, whole: bool) -> bytes:
+        """The slot's state: all of it, or only the running state, which `remove` cannot cut."""
 
-    def restore(self, slot: int, state: bytes) -> bool:
-        """Put back what `save` gave; False if it does not fit."""
+    def restore(self, slot: int, state: bytes, *, whole: bool) -> bool:
+        """Put back what `save` gave for the same `whole`; False if it does not fit."""
 
     def close(self) -> None:
         """Free the cache; closing twice is allowed."""

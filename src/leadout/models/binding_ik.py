@@ -1,7 +1,13 @@
 """The ik provider: ik_llama.cpp through the wheel `ik-llama-cpp-python`.
 
-The wheel's Python file declares decoding and batches; the cache, state and vocabulary functions used here are exported by
-its library and declared in `_functions`. Written for 0.1.5, whose structures these are.
+The wheel's Python file declares decoding and batches; the cache, state and vocabulary functions used here are
+exported by its library and declared in `_functions`. Written for 0.1.5.
+
+Flash attention stays off unless it is asked for. Off, it is as fast or faster at 1 to 16 tokens a pass (it
+pays when a long prompt is read), and gives the same bits at every width; on, it does not where the pass
+crosses a multiple of 256 positions. And this version's kernel skips blocks of the cache by the last row's
+mask alone: with entries of more than one slot it drops others' keys or aborts the process (mended in
+ik_llama.cpp in May 2026, after this wheel), so there it is refused.
 """
 
 from __future__ import annotations
@@ -15,17 +21,14 @@ from ctypes import (
     POINTER,
     c_bool,
     c_char_p,
-    c_float,
     c_int32,
     c_size_t,
-    c_uint8,
     c_uint32,
     c_uint64,
     c_void_p,
 )
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from leadout.errors import ModelFileError, ProviderError
@@ -39,27 +42,33 @@ from leadout.models.binding_native import (
     declare,
 )
 from leadout.models.cpu import Cpu, read_cpu, usable_cores
-from leadout.models.options import GgufOptions
+from leadout.models.header import Header
+from leadout.models.options import QUANTISED_KV, GgufOptions
 
 REQUIRED_FLAGS = ("avx2", "f16c", "fma")
-"""What the x86-64 wheel's code uses without asking. It holds no VNNI or AVX-512 instruction, so whether the CPU has those
-changes nothing, flash attention included."""
+"""What the x86-64 wheel's code uses without asking. It holds no VNNI or AVX-512 instruction."""
 
-ARCHITECTURES = frozenset(
-    """
-    llama llama4 deci falcon grok gpt2 gptneox mpt baichuan starcoder refact bloom stablelm qwen qwen2 qwen2moe qwen2vl qwen3
-    qwen3moe qwen3vl qwen3vlmoe phi2 phi3 plamo codeshell orion internlm2 minicpm gemma gemma2 gemma3 starcoder2 xverse
-    command-r dbrx olmo openelm arctic deepseek2 chatglm glm4 glm4moe bitnet bitnet-25 bitnet-b1.58 jais granite granitemoe
-    cohere2 dots1 ernie4_5 ernie4_5-moe hunyuan-moe gpt-oss bailingmoe2 minimax-m2 smollm3 mistral3 seed_oss
-    """.split()
-)
-"""Decoders that the library of 0.1.5 names and can build a graph for. Left out on purpose, because a failure there ends the
-process: mamba (it aborts), the recurrent hybrids qwen3next, qwen35 and qwen35moe, and gemma4, mimo2 and step35, whose layers
-of several kinds have been reported to abort."""
+# fmt: off
+ARCHITECTURES = frozenset({
+    "llama", "llama4", "deci", "falcon", "grok", "gpt2", "gptneox", "mpt", "baichuan", "starcoder",
+    "refact", "bloom", "stablelm", "qwen", "qwen2", "qwen2moe", "qwen2vl", "qwen3", "qwen3moe",
+    "qwen3vl", "qwen3vlmoe", "phi2", "phi3", "plamo", "codeshell", "orion", "internlm2", "minicpm",
+    "gemma", "gemma2", "gemma3", "starcoder2", "xverse", "command-r", "dbrx", "olmo", "openelm",
+    "arctic", "deepseek2", "chatglm", "glm4", "glm4moe", "bitnet", "bitnet-25", "bitnet-b1.58", "jais",
+    "granite", "granitemoe", "cohere2", "dots1", "ernie4_5", "ernie4_5-moe", "hunyuan-moe", "gpt-oss",
+    "bailingmoe2", "minimax-m2", "smollm3", "mistral3", "seed_oss",
+})
+# fmt: on
+"""Decoders that the library of 0.1.5 names and can build a graph for. Left out on purpose, because a
+failure there ends the process: mamba (it aborts), the recurrent hybrids qwen3next, qwen35 and qwen35moe,
+and gemma4, mimo2 and step35, whose layers of several kinds have been reported to abort."""
 
-_KV_TYPES = {"f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "iq4_nl": 20, "bf16": 30}
+# Formats whose logits were checked against f16's. bf16 and the q5 formats abort in flash attention, and q4_1
+# keys give wrong logits without it.
+_KV_TYPES = {"f16": 1, "q8_0": 8, "q4_0": 2, "iq4_nl": 20}
 _ROPE_SCALING = {"none": 0, "linear": 1, "yarn": 2}
 _MAX_UBATCH = 512
+_MIN_LAYERS_GEMMA3 = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,27 +98,17 @@ def check_cpu(cpu: Cpu, machine: str) -> None:
         )
 
 
-def load(path: Path, architecture: str, options: GgufOptions) -> NativeBinding:
+def load(header: Header, options: GgufOptions) -> NativeBinding:
     """Load a GGUF file.
-
-    Parameters
-    ----------
-    path : Path
-        Absolute; already checked to be a GGUF file.
-    architecture : str
-        The header's `general.architecture`.
 
     Raises
     ------
     ProviderError
-        If the package is missing, the CPU or the architecture does not fit, or an option cannot be honoured (named).
+        If the package is missing, the CPU or the architecture does not fit, or an option cannot be honoured.
     ModelFileError
         If the library cannot load the file; its last errors are quoted.
     """
-    if architecture not in ARCHITECTURES:
-        raise ProviderError(
-            f"the ik provider does not run models of architecture {architecture!r}; use --provider llama"
-        )
+    _check_model(header)
     _check_options(options)
     library = _library()
     parameters = library.api.llama_model_default_params()
@@ -118,12 +117,11 @@ def load(path: Path, architecture: str, options: GgufOptions) -> NativeBinding:
     parameters.use_mlock = options.use_mlock
     with library.lock:
         library.log.clear()
-        model = library.api.llama_model_load_from_file(os.fsencode(path), parameters)
+        model = library.api.llama_model_load_from_file(os.fsencode(header.path), parameters)
         if not model:
-            raise ModelFileError(
-                f"the ik provider cannot load {path}: {library.log.text() or 'no reason given'}"
-            )
-    facts = _facts(library, model, architecture, options)
+            why = library.log.text() or "no reason given"
+            raise ModelFileError(f"the ik provider cannot load {header.path}: {why}")
+    facts = _facts(library, model, header.architecture, options)
     return NativeBinding(
         library.functions,
         model=model,
@@ -133,6 +131,18 @@ def load(path: Path, architecture: str, options: GgufOptions) -> NativeBinding:
         batch_type=library.api.llama_batch,
         make_context=lambda n_ctx, n_slots: _make_context(library, model, options, n_ctx, n_slots),
     )
+
+
+def _check_model(header: Header) -> None:
+    if header.architecture not in ARCHITECTURES:
+        raise ProviderError(
+            f"the ik provider does not run {header.architecture!r} models; use --provider llama"
+        )
+    if header.architecture == "gemma3" and header.n_layers < _MIN_LAYERS_GEMMA3:
+        raise ProviderError(
+            f"the ik provider crashes on a gemma3 with fewer than {_MIN_LAYERS_GEMMA3} layers; "
+            f"this one has {header.n_layers}; use --provider llama"
+        )
 
 
 def _check_options(options: GgufOptions) -> None:
@@ -146,6 +156,18 @@ def _check_options(options: GgufOptions) -> None:
             raise ProviderError(
                 f"{name} is {value!r}; the ik provider has {', '.join(_KV_TYPES)}; --provider llama has more"
             )
+    if options.n_slots > 1 and not options.exact and _uses_flash_attention(options):
+        cause = "flash_attn is 'on'" if options.flash_attn == "on" else f"kv_type_v is {options.kv_type_v!r}"
+        raise ProviderError(
+            f"{cause}, which needs flash attention, and n_slots is {options.n_slots}; the ik provider's "
+            "flash attention is wrong for slots that share a cache: use n_slots=1, exact=True (a cache per slot), "
+            "flash_attn='off' with kv_type_v='f16', or --provider llama"
+        )
+
+
+def _uses_flash_attention(options: GgufOptions) -> bool:
+    """Off when left to us, but for quantised values, which need it."""
+    return options.flash_attn == "on" or options.kv_type_v in QUANTISED_KV
 
 
 @cache  # one library per process: its log callback and backend are process-wide too
@@ -155,7 +177,7 @@ def _library() -> _Library:
         from ik_llama_cpp import _ctypes_api as api
     except ImportError as error:
         raise ProviderError(
-            'the ik provider needs the package ik-llama-cpp-python; install it with: pip install "leadout[ik]"'
+            'the ik provider needs ik-llama-cpp-python; install it with: pip install "leadout[ik]"'
         ) from error
     except OSError as error:
         raise ProviderError(f"the library of ik-llama-cpp-python does not load here: {error}") from error
@@ -263,7 +285,7 @@ def _make_context(
     parameters.n_seq_max = n_slots
     parameters.n_threads = n_threads
     parameters.n_threads_batch = n_threads
-    parameters.flash_attn = options.flash_attn != "off"
+    parameters.flash_attn = _uses_flash_attention(options)
     parameters.type_k = _KV_TYPES[options.kv_type_k]
     parameters.type_v = _KV_TYPES[options.kv_type_v]
     if options.rope_freq_base is not None:

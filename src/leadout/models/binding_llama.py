@@ -12,7 +12,6 @@ import threading
 from ctypes import POINTER, c_bool, c_char_p, c_int32, c_size_t, c_uint32, c_void_p
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from leadout.errors import ModelFileError, ProviderError
@@ -26,6 +25,7 @@ from leadout.models.binding_native import (
     declare,
 )
 from leadout.models.cpu import Cpu, parse_system_info, read_cpu, usable_cores
+from leadout.models.header import Header
 from leadout.models.options import GgufOptions
 
 _KV_TYPES = {
@@ -67,25 +67,19 @@ def check_cpu(cpu: Cpu, system_info: str) -> None:
     missing = cpu.lacks(parse_system_info(system_info))
     if missing:
         raise ProviderError(
-            f"llama-cpp-python was compiled for a CPU with {', '.join(missing)}, which this one ({cpu.model}) lacks; "
-            "build it here with: pip install --force-reinstall --no-binary llama-cpp-python llama-cpp-python"
+            f"llama-cpp-python was compiled for a CPU with {', '.join(missing)}, "
+            f"which this one ({cpu.model}) lacks; build it here with: "
+            "pip install --force-reinstall --no-binary llama-cpp-python llama-cpp-python"
         )
 
 
-def load(path: Path, architecture: str, options: GgufOptions) -> NativeBinding:
+def load(header: Header, options: GgufOptions) -> NativeBinding:
     """Load a GGUF file.
-
-    Parameters
-    ----------
-    path : Path
-        Absolute; already checked to be a GGUF file.
-    architecture : str
-        The header's `general.architecture`.
 
     Raises
     ------
     ProviderError
-        If the package is missing, was compiled for another CPU, or an option cannot be honoured (named).
+        If the package is missing, was compiled for another CPU, or an option cannot be honoured.
     ModelFileError
         If the library cannot load the file; its last errors are quoted.
     """
@@ -102,17 +96,16 @@ def load(path: Path, architecture: str, options: GgufOptions) -> NativeBinding:
     parameters.use_extra_bufts = not options.exact
     with library.lock:
         library.log.clear()
-        model = api.llama_model_load_from_file(os.fsencode(path), parameters)
+        model = api.llama_model_load_from_file(os.fsencode(header.path), parameters)
         if not model:
-            raise ModelFileError(
-                f"the llama provider cannot load {path}: {library.log.text() or 'no reason given'}"
-            )
+            why = library.log.text() or "no reason given"
+            raise ModelFileError(f"the llama provider cannot load {header.path}: {why}")
     vocab = api.llama_model_get_vocab(model)
     return NativeBinding(
         library.functions,
         model=model,
         vocab=vocab,
-        facts=_facts(library, model, vocab, architecture, options),
+        facts=_facts(library, model, vocab, header.architecture, options),
         log=library.log,
         batch_type=api.llama_batch,
         make_context=lambda n_ctx, n_slots: _make_context(library, model, options, n_ctx, n_slots),
@@ -125,7 +118,7 @@ def _library() -> _Library:
         from llama_cpp import llama_cpp as api
     except ImportError as error:
         raise ProviderError(
-            'the llama provider needs the package llama-cpp-python; install it with: pip install "leadout[llama]"'
+            'the llama provider needs llama-cpp-python; install it with: pip install "leadout[llama]"'
         ) from error
     except (OSError, RuntimeError) as error:
         raise ProviderError(f"the library of llama-cpp-python does not load here: {error}") from error

@@ -1,7 +1,7 @@
 """A loaded GGUF library as a table of C functions, and the `Binding` and `Context` that use it.
 
-llama.cpp and ik_llama.cpp share almost every signature; where they differ (which handle a call takes, names, structures)
-`binding_llama` and `binding_ik` fill the table accordingly. Imports neither.
+llama.cpp and ik_llama.cpp share almost every signature; where they differ (which handle a call takes, names,
+structures) `binding_llama` and `binding_ik` fill the table accordingly. Imports neither.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from leadout.errors import BackendError
 from leadout.models.binding import Batch, Facts
 
-STATE_PARTIAL = 1
-"""Flag of the state functions: only what cannot be cut, the recurrent part of a hybrid cache."""
+STATE_WHOLE, STATE_RUNNING = 0, 1
+"""Flags of the state functions: everything, or only what cannot be cut (a hybrid's recurrent part)."""
 
 _ERROR, _CONTINUED = 4, 5
 _N_BYTES_PIECE = 256
@@ -144,9 +144,10 @@ class NativeContext:
     def remove(self, slot: int, start: int) -> bool:
         return bool(self._functions.remove(self._memory, slot, start, -1))
 
-    def copy(self, source: int, target: int, length: int | None) -> None:
+    def copy(self, source: int, target: int, length: int | None) -> bool:
         start, stop = (-1, -1) if length is None else (0, length)
         self._functions.copy(self._memory, source, target, start, stop)
+        return True
 
     def end(self, slot: int) -> int:
         last: int = self._functions.last_position(self._memory, slot)
@@ -155,14 +156,16 @@ class NativeContext:
     def defragment(self) -> bool:
         return self._functions.defragment(self._memory)
 
-    def save(self, slot: int) -> bytes:
-        size: int = self._functions.state_size(self._context, slot, STATE_PARTIAL)
-        buffer = ctypes.create_string_buffer(size)
-        written: int = self._functions.state_get(self._context, buffer, size, slot, STATE_PARTIAL)
-        return buffer.raw[:written]
+    def save(self, slot: int, *, whole: bool) -> bytes:
+        flags = STATE_WHOLE if whole else STATE_RUNNING
+        size: int = self._functions.state_size(self._context, slot, flags)
+        buffer = np.empty(size, np.uint8)
+        written: int = self._functions.state_get(self._context, buffer.ctypes.data, size, slot, flags)
+        return buffer[:written].tobytes()
 
-    def restore(self, slot: int, state: bytes) -> bool:
-        return bool(self._functions.state_set(self._context, state, len(state), slot, STATE_PARTIAL))
+    def restore(self, slot: int, state: bytes, *, whole: bool) -> bool:
+        flags = STATE_WHOLE if whole else STATE_RUNNING
+        return bool(self._functions.state_set(self._context, state, len(state), slot, flags))
 
     def close(self) -> None:
         if self._context is not None:
@@ -176,8 +179,9 @@ class NativeContext:
         return address
 
     def _view(self, address: int, n_rows: int) -> NDArray[np.float32]:
-        memory = (ctypes.c_float * (n_rows * self._n_vocab)).from_address(address)
-        return np.frombuffer(memory, dtype=np.float32).reshape(n_rows, self._n_vocab)
+        memory: Any = (ctypes.c_float * (n_rows * self._n_vocab)).from_address(address)
+        flat: NDArray[np.float32] = np.frombuffer(memory, dtype=np.float32)
+        return flat.reshape(n_rows, self._n_vocab)
 
 
 class NativeBinding:
@@ -259,7 +263,7 @@ def _batch_struct(
     batch_type: type[Any], batch: Batch, ones: NDArray[np.int32], slot_pointers: NDArray[np.uintp]
 ) -> Any:
     struct = batch_type()
-    sources = {
+    sources: dict[str, NDArray[Any]] = {
         "token": batch.tokens,
         "pos": batch.positions,
         "n_seq_id": ones,

@@ -1,6 +1,7 @@
 """What this computer's CPU can do, and how many cores this process may use.
 
-The readings are pure functions of the system's text; elsewhere than on Linux the features are unknown, and said to be.
+The readings are pure functions of the system's text; elsewhere than on Linux the features are unknown, and
+said to be.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def count_cores(cpuinfo: str, allowed: set[int]) -> int:
 
 
 def parse_cpu_max(text: str) -> int | None:
-    """Whole cores that a control group's `cpu.max` ("quota period", microseconds) grants; None without a limit."""
+    """Whole cores that a control group's `cpu.max` ("quota period", microseconds) grants; None: no limit."""
     match = re.match(r"(\d+) (\d+)", text)
     return max(1, int(match[1]) // int(match[2])) if match and int(match[2]) > 0 else None
 

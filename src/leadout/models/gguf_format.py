@@ -14,6 +14,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from reprlib import repr as shorten
 from types import MappingProxyType
 from typing import overload
 
@@ -148,13 +149,13 @@ def parse_front(data: memoryview | bytes) -> Front:
     for _ in range(n_entries):
         key = reader.name("a metadata key")
         if key in metadata:
-            raise DamagedError(f"the metadata key {key!r} occurs twice")
-        metadata[key] = reader.value(reader.number("<u4", f"the type of {key!r}"), key)
+            raise DamagedError(f"the metadata key {shorten(key)} occurs twice")
+        metadata[key] = reader.value(reader.number("<u4", f"the type of {shorten(key)}"), key)
     tensors: dict[str, Tensor] = {}
     for _ in range(n_tensors):
         name = reader.name("a tensor name")
         if name in tensors:
-            raise DamagedError(f"the tensor {name!r} occurs twice")
+            raise DamagedError(f"the tensor {shorten(name)} occurs twice")
         tensors[name] = _tensor(reader, name)
     n_bytes = _needed_bytes(reader.at, metadata, tensors)
     return Front(
@@ -176,11 +177,11 @@ def _checked_version(version: int) -> int:
 
 
 def _tensor(reader: _Reader, name: str) -> Tensor:
-    what = f"the description of tensor {name!r}"
+    what = f"the description of tensor {shorten(name)}"
     n_dimensions = reader.number("<u4", what)
     if n_dimensions > _MAX_DIMENSIONS:
         raise DamagedError(
-            f"tensor {name!r} has {n_dimensions} dimensions; at most {_MAX_DIMENSIONS} are allowed"
+            f"tensor {shorten(name)} has {n_dimensions} dimensions; at most {_MAX_DIMENSIONS} are allowed"
         )
     shape = tuple(reader.number("<u8", what) for _ in range(n_dimensions))
     return Tensor(shape=shape, kind=reader.number("<u4", what), offset=reader.number("<u8", what))
@@ -189,7 +190,7 @@ def _tensor(reader: _Reader, name: str) -> Tensor:
 def _needed_bytes(table_end: int, metadata: Mapping[str, Value], tensors: Mapping[str, Tensor]) -> int:
     alignment = metadata.get("general.alignment", 32)
     if not isinstance(alignment, int) or alignment < 1 or alignment & (alignment - 1):
-        raise DamagedError(f"general.alignment is {alignment!r}; it must be a power of two")
+        raise DamagedError(f"general.alignment is {shorten(alignment)}; it must be a power of two")
     if not tensors:
         return table_end
     start = -(-table_end // alignment) * alignment
@@ -233,37 +234,41 @@ class _Reader:
 
     def value(self, kind: int, key: str) -> Value:
         if kind == _STRING:
-            return self.string(f"the value of {key!r}").decode(errors="backslashreplace")
+            return self.string(f"the value of {shorten(key)}").decode(errors="backslashreplace")
         if kind == _ARRAY:
             return self._array(key)
         if kind not in _SCALARS:
-            raise DamagedError(f"{key!r} has value type {kind}; 0..12 are known")
+            raise DamagedError(f"{shorten(key)} has value type {kind}; 0..12 are known")
         dtype = np.dtype(_SCALARS[kind])
-        value: bool | int | float = np.frombuffer(self.take(dtype.itemsize, f"the value of {key!r}"), dtype)[
-            0
-        ].item()
+        value: bool | int | float = np.frombuffer(
+            self.take(dtype.itemsize, f"the value of {shorten(key)}"), dtype
+        )[0].item()
         return value
 
     def _array(self, key: str) -> Value:
-        kind = self.number("<u4", f"the element type of {key!r}")
-        length = self.number("<u8", f"the length of {key!r}")
+        kind = self.number("<u4", f"the element type of {shorten(key)}")
+        length = self.number("<u8", f"the length of {shorten(key)}")
         if kind == _STRING:
             return self._strings(key, length)
         if kind not in _SCALARS:
-            raise DamagedError(f"{key!r} is an array of value type {kind}; numbers and strings can be read")
+            raise DamagedError(
+                f"{shorten(key)} is an array of value type {kind}; numbers and strings can be read"
+            )
         dtype = np.dtype(_SCALARS[kind])
-        raw = self.take(length * dtype.itemsize, f"the array {key!r} of {length:,}")
+        raw = self.take(length * dtype.itemsize, f"the array {shorten(key)} of {length:,}")
         return np.frombuffer(raw, dtype)
 
     def _strings(self, key: str, length: int) -> Strings:
         if length > MAX_ELEMENTS or length * 8 > self._size - self.at:
             raise DamagedError(
-                f"{key!r} declares {length:,} strings, too many for a file of {self._size:,} bytes"
+                f"{shorten(key)} declares {length:,} strings, too many for a file of {self._size:,} bytes"
             )
         at, read, data, last = self.at, _LENGTH.unpack_from, self._data, self._size - 8
         for _ in range(length):
             if at > last:
-                raise DamagedError(f"the strings of {key!r} go on past the file's end at byte {self._size:,}")
+                raise DamagedError(
+                    f"the strings of {shorten(key)} go on past the file's end at byte {self._size:,}"
+                )
             at += 8 + read(data, at)[0]
-        raw = self.take(at - self.at, f"the strings of {key!r}")
+        raw = self.take(at - self.at, f"the strings of {shorten(key)}")
         return Strings(raw, length)

@@ -5,11 +5,7 @@ Whatever is wrong with a file is said here, before a backend sees it.
 
 from __future__ import annotations
 
-import mmap
-import os
-import re
-import stat
-import unicodedata
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,18 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leadout.errors import ModelFileError
-from leadout.models.foreign import describe_foreign
-from leadout.models.gguf_format import (
-    MAGIC,
-    DamagedError,
-    Front,
-    Strings,
-    UnsupportedError,
-    Value,
-    parse_front,
-)
+from leadout.models.gguf_format import Front, Strings, Value
+from leadout.models.model_files import absolute_path, all_parts, read_front
 
-_PART_NAME = re.compile(r"(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL)
 _STATE_KEYS = ("ssm.", "wkv.", "kda.", "shortconv.")
 _ATTENTION_FREE = ("mamba", "rwkv", "arwkv")
 
@@ -105,122 +92,10 @@ def read_header(path: str | Path) -> Header:
         message is one line with the absolute path, what was seen and what to do.
     """
     given = absolute_path(path)
-    front = _read_front(given)
-    parts = _all_parts(given, front)
-    fronts = [front if part == given else _read_front(part) for part in parts]
+    front = read_front(given)
+    parts = all_parts(given, front)
+    fronts = [front if part == given else read_front(part) for part in parts]
     return _header(parts, fronts)
-
-
-def absolute_path(path: str | Path) -> Path:
-    """`path` made absolute, ``~`` expanded, links kept: the one rule for every model path.
-
-    Raises
-    ------
-    ModelFileError
-        If the home folder is not known, or the path has a NUL character.
-    """
-    try:
-        resolved = Path(os.path.abspath(Path(path).expanduser()))  # noqa: PTH100 - resolve() would follow links
-    except RuntimeError as error:
-        raise ModelFileError(f"cannot resolve the model path {path}: {error}; give it in full") from error
-    if "\0" in str(resolved):
-        raise ModelFileError(f"the model path {str(path)!r} has a NUL character; give a path without")
-    return _as_on_disk(resolved)
-
-
-def _as_on_disk(path: Path) -> Path:
-    """The path in the Unicode form that exists; macOS and Linux write é as one or as two characters."""
-    for form in (str(path), unicodedata.normalize("NFC", str(path)), unicodedata.normalize("NFD", str(path))):
-        if os.path.lexists(form):
-            return Path(form)
-    return path
-
-
-def _read_front(path: Path) -> Front:
-    try:
-        status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise ModelFileError(f"{path} is a folder; give the .gguf file itself{_gguf_files_in(path)}")
-        if not stat.S_ISREG(status.st_mode):
-            raise ModelFileError(f"{path} is not a regular file; give a .gguf file")
-        if status.st_size == 0:
-            raise ModelFileError(f"{path} is empty (0 bytes); fetch it again")
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return _parse(path, data)
-    except FileNotFoundError as error:
-        raise ModelFileError(f"no model file at {path}{_what_is_there(path)}; check the path") from error
-    except PermissionError as error:
-        raise ModelFileError(f"no permission to read {path}; change its rights, or copy it") from error
-    except OSError as error:
-        raise ModelFileError(
-            f"cannot read {path}: {error.strerror or error}; check the disk and the path"
-        ) from error
-
-
-def _parse(path: Path, data: mmap.mmap) -> Front:
-    beginning, size = data[:64], len(data)
-    if beginning[:4] != MAGIC:
-        guess = describe_foreign(beginning)
-        seen = f"it is {guess}" if guess else "no known kind of model file"
-        raise ModelFileError(
-            f"{path} is not a GGUF file: {seen} (begins with {beginning[:8]!r}, expected {MAGIC!r}); "
-            "get the model's GGUF file"
-        )
-    view = memoryview(data)
-    try:
-        front = parse_front(view)
-    except UnsupportedError as error:
-        raise ModelFileError(
-            f"{path} cannot be used: {error}; get another conversion of the model"
-        ) from error
-    except DamagedError as error:
-        raise ModelFileError(f"{path} is damaged or cut short: {error}; fetch it again") from error
-    finally:
-        view.release()
-    if front.n_bytes > size:
-        raise ModelFileError(
-            f"{path} is cut short: its tensor table needs {front.n_bytes:,} bytes, the file has {size:,}; "
-            "fetch it again"
-        )
-    return front
-
-
-def _what_is_there(path: Path) -> str:
-    if path.is_symlink():
-        return f"; it is a link to {path.readlink()}, which does not exist"
-    return _gguf_files_in(path.parent) if path.parent.is_dir() else f"; {path.parent} does not exist"
-
-
-def _gguf_files_in(folder: Path) -> str:
-    try:
-        names = sorted(entry.name for entry in folder.iterdir() if entry.suffix == ".gguf")
-    except OSError:
-        return ""
-    if not names:
-        return f"; {folder} holds no .gguf file"
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"; {folder} holds {', '.join(names[:3])}{more}"
-
-
-def _all_parts(path: Path, front: Front) -> tuple[Path, ...]:
-    count = _Facts(path, front.metadata).number("split.count")
-    if count <= 1:
-        return (path,)
-    match = _PART_NAME.fullmatch(path.name)
-    if match is None or int(match["count"]) != count:
-        raise ModelFileError(
-            f"{path} is one of {count} parts of a split model, but its name does not end in "
-            f"-00001-of-{count:05d}.gguf; give the parts their names back, the others are found by them"
-        )
-    parts = tuple(path.with_name(f"{match['stem']}-{i:05d}-of-{count:05d}.gguf") for i in range(1, count + 1))
-    missing = [part.name for part in parts if not part.exists()]
-    if missing:
-        names = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
-        raise ModelFileError(
-            f"{path} is one of {count} parts and {len(missing)} of them missing from {path.parent}: {names}; "
-            "fetch them into the same folder"
-        )
-    return parts
 
 
 def _check_together(facts: _Facts, fronts: Sequence[Front]) -> None:
@@ -279,7 +154,7 @@ class _Facts:
         value = self.metadata.get(key)
         if value is None or isinstance(value, str):
             return value
-        raise self.error(f"{key} is {value!r}, not a text")
+        raise self.error(f"{key} is {_shown(value)}, not a text")
 
     def number(self, key: str, default: int = 0) -> int:
         value = self.metadata.get(key, default)
@@ -287,13 +162,13 @@ class _Facts:
             value = int(value.max())
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return value
-        raise self.error(f"{key} is {value!r}, not a whole number")
+        raise self.error(f"{key} is {_shown(value)}, not a whole number")
 
     def strings(self, key: str) -> Sequence[str]:
         value = self.metadata.get(key, Strings(b"", 0))
         if isinstance(value, Strings):
             return value
-        raise self.error(f"{key} is {value!r}, not a list of texts")
+        raise self.error(f"{key} is {_shown(value)}, not a list of texts")
 
     def token_types(self, n_tokens: int) -> NDArray[np.int32] | None:
         key = "tokenizer.ggml.token_type"
@@ -301,6 +176,12 @@ class _Facts:
         if value is None:
             return None
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu" or len(value) != n_tokens:
-            raise self.error(f"{key} is {value!r}, not one whole number for each of {n_tokens:,} tokens")
+            raise self.error(
+                f"{key} is {_shown(value)}, not one whole number for each of {n_tokens:,} tokens"
+            )
         types: NDArray[np.int32] = value.astype(np.int32)
         return types
+
+
+def _shown(value: Value) -> str:
+    return f"an array of {len(value):,} numbers" if isinstance(value, np.ndarray) else reprlib.repr(value)

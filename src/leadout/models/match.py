@@ -129,7 +129,11 @@ def require_same_vocabulary(target: Vocabulary, draft: Vocabulary) -> Vocabulary
 def _texts(vocab: Vocabulary) -> list[str | None]:
     """Each row's entry, None for padding."""
     entries = [vocab.text(token) for token in range(vocab.size)]
-    return [None if not text or text == f"[PAD{i}]" else text for i, text in enumerate(entries)]
+    return [None if _is_padding(i, text) else text for i, text in enumerate(entries)]
+
+
+def _is_padding(token: int, text: str) -> bool:
+    return not text or (text.startswith("[PAD") and text == f"[PAD{token}]")
 
 
 def _policies(target: Vocabulary, draft: Vocabulary) -> Iterator[str]:

@@ -57,8 +57,8 @@ class GgufOptions:
     yarn_orig_ctx : int >= 1, or None
         Positions the model had before YaRN; None keeps the model's.
     exact : bool
-        Choose kernels whose results depend on the pass width as little as the provider allows (llama: weights are
-        not repacked). Which widths are then exact, `Model.exact_widths` says.
+        Choose kernels whose results depend on the pass width as little as the provider allows (llama:
+        weights are not repacked). Which widths are then exact, `Model.exact_widths` says.
 
     Raises
     ------

@@ -7,7 +7,7 @@ from leadout.models.binding import Binding
 
 
 class GgufVocabulary:
-    """Implements `Vocabulary`. Ids outside 0..size-1 are refused by name; the libraries would crash on them."""
+    """Implements `Vocabulary`. Ids outside 0..size-1 are refused by name; the libraries crash on them."""
 
     def __init__(self, binding: Binding) -> None:
         self._binding = binding
