@@ -51,7 +51,12 @@ def start(*arguments: str | Path, **changes: str) -> subprocess.Popen:
     """Start `leadout` with pipes, unbuffered on this side."""
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        [*COMMAND, *map(str, arguments)], stdin=pipe, stdout=pipe, stderr=pipe, env=environment(**changes), bufsize=0
+        [*COMMAND, *map(str, arguments)],
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        env=environment(**changes),
+        bufsize=0,
     )
 
 

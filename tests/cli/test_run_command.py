@@ -25,7 +25,20 @@ def test_seeded_text_is_the_same_with_and_without_drafts(tiny, tiny_draft):
 
 
 def test_text_goes_to_stdout_and_the_closing_line_to_stderr(tiny):
-    ask = ("run", tiny, *ONE, "--raw", "-p", "one two", "--max-tokens", "12", "--temperature", "0", "--draft", "ngram")
+    ask = (
+        "run",
+        tiny,
+        *ONE,
+        "--raw",
+        "-p",
+        "one two",
+        "--max-tokens",
+        "12",
+        "--temperature",
+        "0",
+        "--draft",
+        "ngram",
+    )
     done, quiet = leadout(*ask), leadout(*ask, "--quiet")
     as_json = json.loads(leadout(*ask, "--json").stdout)
     assert done.returncode == 0
@@ -60,7 +73,19 @@ def test_several_answers_are_told_apart(tiny):
 
 
 def test_show_drafts_marks_or_colours_every_origin(tiny, tiny_draft):
-    ask = ("run", tiny, *ONE, "-p", "one two", "--max-tokens", "40", "--temperature", "0", "--draft", tiny_draft)
+    ask = (
+        "run",
+        tiny,
+        *ONE,
+        "-p",
+        "one two",
+        "--max-tokens",
+        "40",
+        "--temperature",
+        "0",
+        "--draft",
+        tiny_draft,
+    )
     plain = leadout(*ask, "-q").stdout.rstrip("\n")
     marked = leadout(*ask, "--show-drafts")
     assert "[accepted] <corrected> {bonus} plain" in marked.stderr
@@ -72,7 +97,9 @@ def test_show_drafts_marks_or_colours_every_origin(tiny, tiny_draft):
     assert "\x1b" not in without.stdout + without.stderr
 
 
-@pytest.mark.parametrize("changes", [{"PYTHONIOENCODING": "cp1252"}, {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}])
+@pytest.mark.parametrize(
+    "changes", [{"PYTHONIOENCODING": "cp1252"}, {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}]
+)
 def test_consoles_with_few_letters_never_fail(tiny, changes):
     ask = ("run", tiny, *ONE, "-p", "жук 龜", "--max-tokens", "40", "--temperature", "2", "--seed", "1")
     done = leadout(*ask, "--show-drafts", **changes)
@@ -84,8 +111,23 @@ def test_consoles_with_few_letters_never_fail(tiny, changes):
 
 
 def test_interrupt_ends_cleanly_with_the_closing_line(tiny):
-    process = start("run", tiny, *ONE, "--raw", "-p", "one", "--ctx", "60000", "--logit-bias", "2=-100", "--draft", "ngram")
-    process.stdout.read(20)
+    process = start(
+        "run",
+        tiny,
+        *ONE,
+        "--raw",
+        "-p",
+        "one",
+        "--ctx",
+        "60000",
+        "--logit-bias",
+        "2=-100",
+        "--draft",
+        "ngram",
+    )
+    seen = 0
+    while seen < 500:
+        seen += len(process.stdout.read(500 - seen))
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130
@@ -96,7 +138,9 @@ def test_interrupt_ends_cleanly_with_the_closing_line(tiny):
 
 def test_closed_pipe_ends_quietly(tiny):
     process = start("run", tiny, *ONE, "--raw", "-p", "one", "--ctx", "60000", "--logit-bias", "2=-100", "-q")
-    process.stdout.read(20)
+    seen = 0
+    while seen < 500:
+        seen += len(process.stdout.read(500 - seen))
     process.stdout.close()
     process.stdin.close()
     deadline = time.monotonic() + 30
@@ -109,9 +153,20 @@ def test_closed_pipe_ends_quietly(tiny):
 
 @pytest.mark.model
 def test_real_model_says_the_same_with_and_without_drafts(smollm2):
-    ask = ("run", smollm2, "-p", "Write a haiku about rain.", "--max-tokens", "64", "--temperature", "0.8", "--seed", "7")
-    drafted, plain = (json.loads(leadout(*ask, "--json", "--draft", draft).stdout) for draft in ("ngram", "none"))
+    ask = (
+        "run",
+        smollm2,
+        "-p",
+        "Write a haiku about rain.",
+        "--max-tokens",
+        "64",
+        "--temperature",
+        "0.8",
+        "--seed",
+        "7",
+    )
+    drafted, plain = (
+        json.loads(leadout(*ask, "--json", "--draft", draft).stdout) for draft in ("ngram", "none")
+    )
     assert drafted["text"] == plain["text"]
     assert drafted["text"].strip()
-
-

@@ -39,7 +39,9 @@ def chat(
     show_drafts: Annotated[
         bool, typer.Option("--show-drafts", help="Show which tokens were accepted, corrected or a bonus.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out everything but the answers.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Leave out everything but the answers.")
+    ] = False,
     choice: Choice,
     params: Params,
     options: GgufOptions,
@@ -116,7 +118,9 @@ class Conversation:
             raise InputError(f"/draft takes on, off or nothing, not {to!r}")
         if to:
             self._params = replace(self._params, speculate=to == "on")
-        reason = self._engine.speculation.reason if self._params.speculate else "off: switched off with /draft off"
+        reason = (
+            self._engine.speculation.reason if self._params.speculate else "off: switched off with /draft off"
+        )
         note(f"speculation {reason}")
 
     def _answer(self, line: str) -> None:

@@ -61,7 +61,9 @@ def demo(
     *,
     pair: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help=f"A target with its draft model instead of {SINGLE} with n-gram lookup."),
+        typer.Option(
+            metavar="NAME", help=f"A target with its draft model instead of {SINGLE} with n-gram lookup."
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     demo_options: DemoOptions,
@@ -69,7 +71,9 @@ def demo(
     options: GgufOptions,
 ) -> None:
     """Fetch a small model and answer a short task greedily, plainly and with a drafter: same text, both speeds."""
-    target, draft, task = (SINGLE, "ngram", CORRECT_A_TEXT) if pair is None else (*find_pair(pair), WRITE_CODE)
+    target, draft, task = (
+        (SINGLE, "ngram", CORRECT_A_TEXT) if pair is None else (*find_pair(pair), WRITE_CODE)
+    )
     choice = replace(choice, draft=draft, k=demo_options.k)
     with open_engine(target, choice, replace(options, exact=True), DraftModelOptions()) as engine:
         comparison = compare(engine, task, demo_options, shows_answer=not json)

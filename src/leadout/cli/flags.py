@@ -15,6 +15,7 @@ from leadout.engine.params import Params
 from leadout.engine.schedule import FixedSchedule, Schedule, StepSchedule
 from leadout.errors import InputError
 from leadout.models.options import DEFAULT_CONTEXT, GgufOptions, KvType
+
 ProviderChoice = Literal["auto", "ik", "llama"]
 
 
@@ -56,21 +57,35 @@ LENGTH = (
          repeated=True, parse=tuple, unset="none"),
 )  # fmt: skip
 VERIFICATION = Flag(
-    "verification", "Rule that checks drafts; auto is greedy at temperature 0, coupled with a seed, else block."
+    "verification",
+    "Rule that checks drafts; auto is greedy at temperature 0, coupled with a seed, else block.",
 )
 ANSWERS = (
     Flag("n", "Answers to the same prompt.", names=("--n",), metavar="N"),
-    Flag("logprobs", "Report log probabilities and N alternatives per token (with --json).", metavar="N", unset="none"),
+    Flag(
+        "logprobs",
+        "Report log probabilities and N alternatives per token (with --json).",
+        metavar="N",
+        unset="none",
+    ),
 )
 
-ONE_TURN = Group(kind=Params, panel="Sampling", flags=(*LENGTH, *SAMPLING, *PENALTIES, *ANSWERS, VERIFICATION))
+ONE_TURN = Group(
+    kind=Params, panel="Sampling", flags=(*LENGTH, *SAMPLING, *PENALTIES, *ANSWERS, VERIFICATION)
+)
 MANY_TURNS = Group(kind=Params, panel="Sampling", flags=(*LENGTH, *SAMPLING, *PENALTIES, VERIFICATION))
 
 MODEL = Group(
     kind=GgufOptions,
     panel="Model",
     flags=(
-        Flag("n_ctx", "Context in tokens.", names=("--ctx",), metavar="N", unset=f"the model's, at most {DEFAULT_CONTEXT}"),
+        Flag(
+            "n_ctx",
+            "Context in tokens.",
+            names=("--ctx",),
+            metavar="N",
+            unset=f"the model's, at most {DEFAULT_CONTEXT}",
+        ),
         Flag("n_threads", "CPU threads.", names=("--threads",), metavar="N", unset="the physical cores"),
         Flag("n_gpu_layers", "Layers on the GPU; -1 is all.", names=("--gpu-layers",), metavar="N"),
         Flag("n_batch", "Most prompt tokens in one pass.", names=("--batch",), metavar="N"),
@@ -84,7 +99,9 @@ MODEL = Group(
         Flag("rope_scaling", "Rotary scaling method.", unset="the model's"),
         Flag("yarn_ext_factor", "YaRN's mix of extrapolation.", metavar="F", unset="the model's"),
         Flag("yarn_orig_ctx", "Context in tokens before YaRN.", metavar="N", unset="the model's"),
-        Flag("exact", "Stay within pass widths that give the same bits as single tokens.", names=("--exact",)),
+        Flag(
+            "exact", "Stay within pass widths that give the same bits as single tokens.", names=("--exact",)
+        ),
     ),
 )
 
@@ -161,7 +178,13 @@ DRAFT_MODEL = Group(
     flags=(
         Flag("n_ctx", "Its context in tokens.", names=("--draft-ctx",), metavar="N", unset="the target's"),
         Flag("n_threads", "Its CPU threads.", names=("--draft-threads",), metavar="N", unset="the target's"),
-        Flag("n_gpu_layers", "Its layers on the GPU.", names=("--draft-gpu-layers",), metavar="N", unset="the target's"),
+        Flag(
+            "n_gpu_layers",
+            "Its layers on the GPU.",
+            names=("--draft-gpu-layers",),
+            metavar="N",
+            unset="the target's",
+        ),
         Flag("kv_type_k", "Its format of cached keys.", unset="the target's"),
         Flag("kv_type_v", "Its format of cached values.", unset="the target's"),
     ),

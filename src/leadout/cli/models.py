@@ -39,4 +39,6 @@ def _print_table(rows: list[ModelRow]) -> None:
         table.add_row(row.name, row.title, row.licence, row.draft, f"{row.n_bytes / MB:.0f} MB", here)
     console = table_console()
     console.print(table)
-    console.print("\nA model is one of these names, a path to a .gguf file, hf:user/repo[:quant] or ollama:name[:tag].")
+    console.print(
+        "\nA model is one of these names, a path to a .gguf file, hf:user/repo[:quant] or ollama:name[:tag]."
+    )

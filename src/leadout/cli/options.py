@@ -20,7 +20,9 @@ T = TypeVar("T")
 
 Target = Annotated[
     str,
-    typer.Argument(metavar="TARGET", help="A .gguf file, a catalogue name, hf:user/repo[:quant] or ollama:name."),
+    typer.Argument(
+        metavar="TARGET", help="A .gguf file, a catalogue name, hf:user/repo[:quant] or ollama:name."
+    ),
 ]
 
 

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import sys
+from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from leadout.cli.output import MB
 
@@ -24,7 +33,12 @@ class BarProgress:
             size = f" ({total_bytes / MB:.0f} MB)" if total_bytes else ""
             print(f"{label}{size}", file=sys.stderr, flush=True)
             return
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            DownloadColumn(),
+            TimeRemainingColumn(),
+        )
         self._bar = Progress(*columns, console=self._console, transient=True)
         self._task = self._bar.add_task(label, total=total_bytes or None)
         self._bar.start()
@@ -39,3 +53,37 @@ class BarProgress:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+class StepProgress:
+    """Counts the steps of named parts on a terminal; says nothing elsewhere.
+
+    Parameters
+    ----------
+    is_quiet : bool
+        Say nothing on a terminal either.
+    """
+
+    def __init__(self, *, is_quiet: bool) -> None:
+        console = Console(stderr=True, highlight=False)
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        is_disabled = is_quiet or not console.is_terminal
+        self._bar = Progress(*columns, console=console, transient=True, disable=is_disabled)
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> StepProgress:
+        """Begin to draw."""
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take the bars away."""
+        self._bar.stop()
+
+    def show(self, part: str, done: int, total: int, /) -> None:
+        """`done` of `total` steps of this part are over."""
+        if part not in self._tasks:
+            self._tasks[part] = self._bar.add_task(part, total=total)
+        self._bar.update(self._tasks[part], completed=done)

@@ -57,4 +57,6 @@ def _decode(data: bytes, what: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise InputError(f"{what} is not UTF-8 text: byte {data[error.start]:#04x} at offset {error.start}") from error
+        raise InputError(
+            f"{what} is not UTF-8 text: byte {data[error.start]:#04x} at offset {error.start}"
+        ) from error

@@ -11,9 +11,12 @@ from leadout.cli.output import MB, note, print_json
 
 def pull(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A catalogue name, hf:user/repo[:quant], ollama:name or a path.")
+        str,
+        typer.Argument(metavar="NAME", help="A catalogue name, hf:user/repo[:quant], ollama:name or a path."),
     ],
-    offline: Annotated[bool, typer.Option("--offline", help="Make no network call: only check what is here.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Make no network call: only check what is here.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Fetch a model and check its hash; resumes where an earlier attempt stopped."""

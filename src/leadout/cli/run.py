@@ -27,15 +27,25 @@ STOPPED = 130
 def run(
     target: Target,
     *,
-    prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="The prompt; - reads standard input.")] = None,
-    prompt_file: Annotated[Path | None, typer.Option(metavar="FILE", help="Read the prompt from a UTF-8 file.")] = None,
-    system: Annotated[str | None, typer.Option(metavar="TEXT", help="System message before the prompt.")] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Continue the text as it is, without chat template.")] = False,
+    prompt: Annotated[
+        str | None, typer.Option("--prompt", "-p", help="The prompt; - reads standard input.")
+    ] = None,
+    prompt_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Read the prompt from a UTF-8 file.")
+    ] = None,
+    system: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="System message before the prompt.")
+    ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Continue the text as it is, without chat template.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
     show_drafts: Annotated[
         bool, typer.Option("--show-drafts", help="Show which tokens were accepted, corrected or a bonus.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out everything but the answer.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Leave out everything but the answer.")
+    ] = False,
     choice: Choice,
     params: Params,
     options: GgufOptions,
