@@ -7,7 +7,8 @@ from pathlib import Path
 
 COMMAND = [sys.executable, "-W", "error", "-m", "leadout"]
 CHATML = (
-    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
+    "{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 JSON_KEYS = [

@@ -21,8 +21,9 @@ def test_second_turn_reads_only_what_is_new(tiny):
 
 
 def test_commands_change_the_conversation(tiny):
-    lines = "/help\n/draft\n/draft off\n/system You are brief.\n/reset\n/unknown\n/draft maybe\n\nhello\n/quit\nnever\n"
-    done = leadout("chat", tiny, *CHAT, "--draft", "ngram", input=lines)
+    commands = ("/help", "/draft", "/draft off", "/system Be brief.", "/reset", "/unknown", "/draft maybe")
+    lines = (*commands, "", "hello", "/quit", "never")
+    done = leadout("chat", tiny, *CHAT, "--draft", "ngram", input="\n".join(lines))
     assert done.returncode == 0
     said = done.stderr
     for part in (

@@ -13,7 +13,7 @@ from leadout.engine.result import Result, collect
 
 
 class StopOnInterrupt:
-    """While this is entered, the first Ctrl-C ends the generation after its current pass; the second one raises.
+    """While entered: the first Ctrl-C ends the generation after its current pass, the second one raises.
 
     Attributes
     ----------
@@ -42,6 +42,10 @@ class StopOnInterrupt:
             raise KeyboardInterrupt
         self.was_pressed = True
         self._engine.cancel()
+
+
+def show_nothing(event: Event) -> None:
+    """For output that waits for the result."""
 
 
 def follow(

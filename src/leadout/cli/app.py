@@ -1,7 +1,7 @@
 """The `leadout` command: its subcommands, its exit codes and what a user sees when something is wrong.
 
-Exit codes: 0 done; 1 something failed while running (or a proof did not hold); 2 a mistake in what was asked for;
-130 stopped with Ctrl-C.
+Exit codes: 0 done; 1 something failed while running, or a proof did not hold; 2 a mistake in what was asked
+for; 130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def execute(arguments: Sequence[str]) -> int:
         return _report(error, str(error), MISUSED, debug=invocation.debug)
     except typer.Abort:
         return STOPPED
-    except Exception as error:  # noqa: BLE001 (the last line of defence: a user never gets a bare traceback)
-        text = f"unexpected {type(error).__name__}: {error}. Please report it with the output of `leadout --debug ...`"
+    except Exception as error:  # the last line of defence: nobody gets a bare traceback
+        text = f"unexpected {type(error).__name__}: {error}; please report what `leadout --debug ...` shows"
         return _report(error, text, FAILED, debug=invocation.debug)
     return code or 0
 

@@ -1,4 +1,4 @@
-"""`leadout chat`: a conversation; each turn reads only what is new, the rest is still in the model's cache."""
+"""`leadout chat`: a conversation; each turn reads only what is new, the rest is still in the caches."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Conversation:
 
 
 def _lines() -> Iterator[str]:
-    """Lines from a terminal, with editing where there is readline, or from a pipe, up to the end of either."""
+    """Lines from a terminal, with editing where there is readline, or from a pipe, to the end of either."""
     if not sys.stdin.isatty():
         for line in sys.stdin:
             yield line.rstrip("\r\n")

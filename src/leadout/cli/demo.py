@@ -26,15 +26,17 @@ SINGLE = "smollm2-135m"
 CORRECT_A_TEXT = """\
 Fix the spelling mistakes in this text and give the whole text:
 
-The lighthouse stands on the northen cliff. Every evening the keeper climbs the stairs of the lighthouse and lights \
-the lamp. Every morning the keeper climbs the stairs of the lighthouse and puts out the lamp."""
-WRITE_CODE = "Write a Python function that returns the n-th Fibonacci number, with a docstring, and a short test for it."
+The lighthouse stands on the northen cliff. Every evening the keeper climbs the stairs of the lighthouse and \
+lights the lamp. Every morning the keeper climbs the stairs of the lighthouse and puts out the lamp."""
+WRITE_CODE = (
+    "Write a Python function that returns the n-th Fibonacci number, with a docstring, and a test for it."
+)
 FAILED = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """How much the demonstration runs; k = 3 makes verify passes of four tokens, exact with every provider so far."""
+    """How much the demonstration runs. With k = 3 a verify pass has four tokens, where ik is cheap."""
 
     max_tokens: int = 64
     repeats: int = 3
@@ -70,7 +72,7 @@ def demo(
     choice: Choice,
     options: GgufOptions,
 ) -> None:
-    """Fetch a small model and answer a short task greedily, plainly and with a drafter: same text, both speeds."""
+    """Answer a short task with a small model, plainly and with a drafter: same text, both speeds."""
     target, draft, task = (
         (SINGLE, "ngram", CORRECT_A_TEXT) if pair is None else (*find_pair(pair), WRITE_CODE)
     )
@@ -145,7 +147,7 @@ def speed(results: Sequence[Result]) -> float | None:
 
 def compare(engine: Engine, task: str, options: DemoOptions, *, shows_answer: bool) -> Comparison:
     """Run the task once of each kind to warm up, then alternate."""
-    from leadout.cli.answering import follow
+    from leadout.cli.answering import follow, show_nothing
     from leadout.cli.render import AnswerPrinter
 
     drafting = Params(temperature=0.0, max_tokens=options.max_tokens)
@@ -154,7 +156,7 @@ def compare(engine: Engine, task: str, options: DemoOptions, *, shows_answer: bo
 
     def answer(params: Params, printer: AnswerPrinter | None = None) -> Result:
         events = engine.stream_chat(messages, params)
-        results, is_stopped = follow(engine, events, params, printer.show if printer else lambda event: None)
+        results, is_stopped = follow(engine, events, params, printer.show if printer else show_nothing)
         if is_stopped:
             raise KeyboardInterrupt
         return results[0]
@@ -205,5 +207,5 @@ def _verdict(comparison: Comparison) -> str:
         return "The answer was too short to time."
     times = f"{speedup:.2f} times the speed of plain decoding, for this task on this machine"
     if speedup < 1:
-        return f"Slower here: {times}; verifying drafts costs more than they save, so decode plainly (--draft none)."
+        return f"Slower here: {times}; drafts cost more than they save, so decode plainly (--draft none)."
     return f"{times}. Other tasks gain less, or nothing." if speculation.drafter == "ngram" else f"{times}."

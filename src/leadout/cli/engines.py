@@ -42,6 +42,5 @@ def open_engine(
 def announce(engine: Engine) -> None:
     """Say what runs, and whether it speculates."""
     info = engine.target.info
-    note(
-        f"{info.name} through {info.provider} ({info.provider_reason}); speculation {engine.speculation.reason}"
-    )
+    reason = engine.speculation.reason
+    note(f"{info.name} through {info.provider} ({info.provider_reason}); speculation {reason}")

@@ -29,7 +29,7 @@ def parse_biases(given: Sequence[str]) -> Mapping[int, float]:
     """
     biases = {}
     for text in given:
-        token, equals, bias = text.partition("=")
+        token, _, bias = text.partition("=")
         try:
             biases[int(token)] = float(bias)
         except ValueError as error:
@@ -131,10 +131,10 @@ CHOICE = Group(
     kind=Choice,
     panel="Speculation",
     flags=(
-        Flag("draft", "What drafts: none, ngram (looks the text up), or the name or path of a draft model.",
+        Flag("draft", "What drafts: none, ngram (looks the text up), or a draft model's name or path.",
              metavar="none|ngram|MODEL"),
-        Flag("k", "Tokens to draft in a round; with --schedule step, where it starts.", names=("-k",), metavar="N"),
-        Flag("schedule", "fixed: always k; step: one more after a full success, one fewer after a rejection."),
+        Flag("k", "Tokens to draft in a round; --schedule step starts there.", names=("-k",), metavar="N"),
+        Flag("schedule", "fixed: always k; step: one more after full success, one fewer after a rejection."),
         Flag("provider", "Library that runs the model; auto takes ik on a CPU where it can."),
         Flag("offline", "Make no network call; use what is on this machine.", names=("--offline",)),
     ),

@@ -1,7 +1,8 @@
-"""Command-line options made from the library's own dataclasses, so that every name, type and default is written once.
+"""Command-line options made from the library's own dataclasses: names, types and defaults are written once.
 
-A `Group` says which fields of a dataclass a command takes and what to tell about them; `takes` puts groups into a
-command's signature. The command receives built values, checked where they are always checked: in the dataclass.
+A `Group` says which fields of a dataclass a command takes and what to tell about them; `takes` puts groups
+into a command's signature. The command receives built values, checked where they are always checked: in the
+dataclass.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ def checked(text: str, what: str) -> str:
 
 def conversation(system: str | None, *turns: Message) -> list[Message]:
     """Messages for the chat template."""
-    return ([{"role": "system", "content": system}] if system else []) + list(turns)
+    first: list[Message] = [{"role": "system", "content": system}] if system else []
+    return [*first, *turns]
 
 
 def _decode(data: bytes, what: str) -> str:

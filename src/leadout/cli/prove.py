@@ -15,6 +15,7 @@ from leadout.proof.prove import ProofOptions
 
 if TYPE_CHECKING:
     from leadout.proof.equality import EqualityReport
+    from leadout.proof.law import LawReport
     from leadout.proof.prove import ProofReport
 
 NOT_LOSSLESS = 1
@@ -68,7 +69,8 @@ def prove(
     options = replace(options, exact=proof.exact)
     models = load_models(
         target, draft, options=options, draft_options=draft_options.applied_to(options),
-        provider=choice.provider, draft_provider=choice.provider, offline=choice.offline, progress=BarProgress(),
+        provider=choice.provider, draft_provider=choice.provider,
+        offline=choice.offline, progress=BarProgress(),
     )  # fmt: skip
     try:
         with StepProgress(is_quiet=json) as progress:
@@ -96,13 +98,13 @@ def _print(report: ProofReport) -> None:
         table.add_row(
             name,
             _equality(part),
-            f"{part.n_tokens} tokens, {part.accepted} of {part.drafted} drafted accepted",
+            f"{part.n_tokens} tokens, {_accepted(part)}",
         )
     for number, law in enumerate(report.law, 1):
         table.add_row(
             f"law {number}",
             f"p = {law.p_value:.3g}",
-            f"{law.n_draws} draws, {law.n_outcomes} outcomes, {law.accepted} of {law.drafted} drafted accepted",
+            f"{law.n_draws} draws, {law.n_outcomes} outcomes, {_accepted(law)}",
         )
     for width in report.widths:
         same = "same bits" if width.is_bit_identical else f"differs by {width.max_difference:.2g}"
@@ -114,6 +116,10 @@ def _print(report: ProofReport) -> None:
     for fault in report.faults:
         print(f"fault: {fault}")
     print(f"lossless: {'yes' if report.is_lossless else 'no'}")
+
+
+def _accepted(part: EqualityReport | LawReport) -> str:
+    return f"{part.accepted} of {part.drafted} drafted accepted"
 
 
 def _equality(part: EqualityReport) -> str:

@@ -1,4 +1,4 @@
-"""Events on their way to a terminal or a pipe: text as it comes, where tokens came from, and the closing line."""
+"""Events on their way to a terminal or a pipe: text, where tokens came from, and the closing line."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class AnswerPrinter:
     Parameters
     ----------
     stream : TextIO
-        Where answers go. On a terminal, control characters of the model's text are replaced, so that no answer can
-        drive the terminal.
+        Where answers go. On a terminal, control characters of the model's text are replaced, so that no
+        answer can drive the terminal.
     n : int
         Answers to come; with more than one, each begins with a separator.
     show_drafts : bool

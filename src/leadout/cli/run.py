@@ -61,7 +61,7 @@ def run(
     text = read_prompt(prompt, prompt_file)
     quiet = quiet or json
     with open_engine(target, choice, options, draft_options) as engine:
-        from leadout.cli.answering import follow
+        from leadout.cli.answering import follow, show_nothing
         from leadout.cli.render import AnswerPrinter, closing_line
 
         if raw:
@@ -73,7 +73,7 @@ def run(
         printer = None if json else AnswerPrinter(sys.stdout, n=params.n, show_drafts=show_drafts)
         if printer is not None and show_drafts and not quiet:
             printer.print_legend()
-        results, is_stopped = follow(engine, events, params, printer.show if printer else _show_nothing)
+        results, is_stopped = follow(engine, events, params, printer.show if printer else show_nothing)
     if printer is not None:
         printer.close()
     else:
@@ -82,10 +82,6 @@ def run(
         note(closing_line(results))
     if is_stopped:
         raise typer.Exit(STOPPED)
-
-
-def _show_nothing(event: object) -> None:
-    """For --json."""
 
 
 def _as_json(results: list[Result]) -> dict[str, object]:
