@@ -21,6 +21,7 @@ ALLOWED = {
     "bench": {"errors", "core", "models", "drafters", "engine", "store", "loading", "testing"},
     "loading": {"errors", "core", "models", "drafters", "engine", "store"},
     "cli": {"errors", "core", "models", "drafters", "engine", "store", "loading", "proof", "bench"},
+    "__main__": {"cli"},
     "__init__": {"errors", "core", "engine", "loading"},
 }
 BACKENDS = {"llama_cpp", "ik_llama_cpp", "torch", "transformers"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leadout.drafters.base import Drafter
@@ -66,18 +66,59 @@ def load(
         If the draft model's vocabulary is not the target's.
     """
     options = replace(options or GgufOptions(), exact=exact)
+    models = load_models(
+        target, draft, options=options, draft_options=draft_options,
+        provider=provider, draft_provider=draft_provider, offline=offline, progress=progress,
+    )  # fmt: skip
+    with ExitStack() as undo:
+        undo.callback(models.close)
+        drafter: Drafter | None = NgramDrafter() if _is_word(draft, "ngram") else None
+        if models.draft is not None:
+            drafter = ModelDrafter(models.draft, forbidden=models.forbidden)
+        engine = Engine(models.target, drafter, schedule=schedule, exact=exact)
+        undo.pop_all()
+    return engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedModels:
+    """A target, its draft model if there is one, and the ids that the draft model must not propose."""
+
+    target: Model
+    draft: Model | None = None
+    forbidden: frozenset[int] = frozenset()
+
+    def close(self) -> None:
+        """Free both."""
+        if self.draft is not None:
+            self.draft.close()
+        self.target.close()
+
+
+def load_models(
+    target: str | Path,
+    draft: str | Path | None = None,
+    *,
+    options: GgufOptions | None = None,
+    draft_options: GgufOptions | None = None,
+    provider: Provider = "auto",
+    draft_provider: Provider = "auto",
+    offline: bool = False,
+    progress: Progress | None = None,
+) -> LoadedModels:
+    """Load a target and, where `draft` names one, a draft model; parameters and errors as those of `load`."""
+    options = options or GgufOptions()
 
     def find(name: str | Path) -> Resolved:
         return resolve(str(name), offline=offline, progress=progress)
 
     target_files = find(target)
-    draft_files = (
-        None if _is_word(draft, "none") or _is_word(draft, "ngram") or draft is None else find(draft)
-    )
+    has_no_model = draft is None or _is_word(draft, "none") or _is_word(draft, "ngram")
+    draft_files = None if draft is None or has_no_model else find(draft)
     with ExitStack() as undo:
         model = open_model(target_files.path, name=_name(target_files), provider=provider, options=options)
         undo.callback(model.close)
-        drafter: Drafter | None = NgramDrafter() if _is_word(draft, "ngram") else None
+        loaded = LoadedModels(target=model)
         if draft_files is not None:
             draft_options = draft_options or _options_of_draft(options, model, draft_files.path)
             draft_model = open_model(
@@ -85,10 +126,9 @@ def load(
             )
             undo.callback(draft_model.close)
             match = require_same_vocabulary(model.vocab, draft_model.vocab)
-            drafter = ModelDrafter(draft_model, forbidden=_forbidden(match))
-        engine = Engine(model, drafter, schedule=schedule, exact=exact)
+            loaded = LoadedModels(target=model, draft=draft_model, forbidden=_forbidden(match))
         undo.pop_all()
-    return engine
+    return loaded
 
 
 def _is_word(draft: str | Path | None, word: str) -> bool:

@@ -66,8 +66,8 @@ and gemma4, mimo2 and step35, whose layers of several kinds have been reported t
 # Formats whose logits were checked against f16's. bf16 and the q5 formats abort in flash attention, and q4_1
 # keys give wrong logits without it.
 _KV_TYPES = {"f16": 1, "q8_0": 8, "q4_0": 2, "iq4_nl": 20}
-_ROPE_SCALING = {"none": 0, "linear": 1, "yarn": 2}
 _MAX_UBATCH = 512
+_ROPE_TABLES = ("rope_freqs.", "rope_factors_")  # as Llama 3.1 and later have; mended after this wheel
 _MIN_LAYERS_GEMMA3 = 6
 
 
@@ -138,6 +138,12 @@ def _check_model(header: Header) -> None:
         raise ProviderError(
             f"the ik provider does not run {header.architecture!r} models; use --provider llama"
         )
+    factors = sorted(name for name in header.tensor_names if name.startswith(_ROPE_TABLES))
+    if factors:
+        raise ProviderError(
+            f"the ik provider ignores the model's table of rotary frequencies ({factors[0]}) and would give wrong "
+            "logits; use --provider llama"
+        )
     if header.architecture == "gemma3" and header.n_layers < _MIN_LAYERS_GEMMA3:
         raise ProviderError(
             f"the ik provider crashes on a gemma3 with fewer than {_MIN_LAYERS_GEMMA3} layers; "
@@ -151,6 +157,18 @@ def _check_options(options: GgufOptions) -> None:
             f"n_gpu_layers is {options.n_gpu_layers}, but the ik provider's wheel runs on the CPU only; "
             "use n_gpu_layers=0 or --provider llama"
         )
+    unheard = {
+        "rope_freq_scale": options.rope_freq_scale,
+        "rope_scaling": options.rope_scaling,
+        "yarn_ext_factor": options.yarn_ext_factor,
+        "yarn_orig_ctx": options.yarn_orig_ctx,
+    }
+    for name, value in unheard.items():
+        if value is not None:
+            raise ProviderError(
+                f"{name} is {value!r}, but ik_llama.cpp scales rotary positions only as the file says; "
+                "use --provider llama"
+            )
     for name, value in (("kv_type_k", options.kv_type_k), ("kv_type_v", options.kv_type_v)):
         if value not in _KV_TYPES:
             raise ProviderError(
@@ -290,14 +308,6 @@ def _make_context(
     parameters.type_v = _KV_TYPES[options.kv_type_v]
     if options.rope_freq_base is not None:
         parameters.rope_freq_base = options.rope_freq_base
-    if options.rope_freq_scale is not None:
-        parameters.rope_freq_scale = options.rope_freq_scale
-    if options.rope_scaling is not None:
-        parameters.rope_scaling_type = _ROPE_SCALING[options.rope_scaling]
-    if options.yarn_ext_factor is not None:
-        parameters.yarn_ext_factor = options.yarn_ext_factor
-    if options.yarn_orig_ctx is not None:
-        parameters.yarn_orig_ctx = options.yarn_orig_ctx
     with library.lock:
         library.log.clear()
         context = library.api.llama_init_from_model(model, parameters)

@@ -41,6 +41,8 @@ class Header:
         Sizes; per-layer head counts are given by their largest. `n_vocab` counts padding entries.
     n_tensors, n_params, n_bytes : int
         Tensors and weights of all parts, and bytes of all files.
+    tensor_names : frozenset of str
+        Names of the tensors of all parts.
     sliding_window : int
         Tokens that windowed layers look back; 0 when no layer has a window.
     is_recurrent, is_hybrid : bool
@@ -68,6 +70,7 @@ class Header:
     n_tensors: int
     n_params: int
     n_bytes: int
+    tensor_names: frozenset[str]
     sliding_window: int
     is_recurrent: bool
     is_hybrid: bool
@@ -132,6 +135,7 @@ def _header(parts: tuple[Path, ...], fronts: Sequence[Front]) -> Header:
         n_tensors=len(tensors),
         n_params=sum(tensor.n_elements for tensor in tensors),
         n_bytes=sum(part.stat().st_size for part in parts),
+        tensor_names=frozenset(name for front in fronts for name in front.tensors),
         sliding_window=facts.number(f"{architecture}.attention.sliding_window"),
         is_recurrent=keeps_state,
         is_hybrid=keeps_state and n_head > 0 and not architecture.startswith(_ATTENTION_FREE),

@@ -23,6 +23,8 @@ DEFAULT_CONTEXT = 4096
 ALL_LAYERS = -1
 """`n_gpu_layers` that puts every layer on the GPU."""
 
+_MAX_POSITIONS = 2**31 - 256  # the libraries count positions in 32 bits, in blocks of 256
+
 QUANTISED_KV: frozenset[KvType] = frozenset({"q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"})
 
 
@@ -90,6 +92,12 @@ class GgufOptions:
         _whole("n_threads", self.n_threads, 1, 1024)
         _whole("n_gpu_layers", self.n_gpu_layers, ALL_LAYERS, None)
         _whole("yarn_orig_ctx", self.yarn_orig_ctx, 1, None)
+        n_positions = (self.n_ctx or DEFAULT_CONTEXT) * self.n_slots
+        if n_positions > _MAX_POSITIONS:
+            raise InputError(
+                f"n_ctx is {self.n_ctx} and n_slots {self.n_slots}: {n_positions} positions in all; "
+                f"a cache holds at most {_MAX_POSITIONS}"
+            )
         _positive("rope_freq_base", self.rope_freq_base)
         _positive("rope_freq_scale", self.rope_freq_scale)
         if self.yarn_ext_factor is not None and not 0 <= self.yarn_ext_factor < math.inf:

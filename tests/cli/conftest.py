@@ -1,0 +1,37 @@
+"""Tiny models in a folder whose name has spaces and letters that are not ASCII."""
+
+import os
+from pathlib import Path
+
+import pytest
+from commands import CHATML
+
+from leadout.testing.tiny_gguf import write_tiny_gguf
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("cli") / "Загрузки мод ель é"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture(scope="session")
+def tiny(folder):
+    """A tiny target with a chat template."""
+    return write_tiny_gguf(folder / "tiny.gguf", chat_template=CHATML, n_ctx_train=2048)
+
+
+@pytest.fixture(scope="session")
+def tiny_draft(folder):
+    """A tiny draft model that agrees with `tiny` now and then."""
+    return write_tiny_gguf(folder / "draft.gguf", perturb=0.1, n_ctx_train=2048)
+
+
+@pytest.fixture(scope="session")
+def smollm2():
+    """The real small model."""
+    path = Path(os.environ.get("LEADOUT_TEST_MODELS", "")) / "smollm2-135m.gguf"
+    if not path.is_file():
+        pytest.skip("smollm2-135m.gguf is not in $LEADOUT_TEST_MODELS")
+    return path
