@@ -148,7 +148,7 @@ def speed(results: Sequence[Result]) -> float | None:
 def compare(engine: Engine, task: str, options: DemoOptions, *, shows_answer: bool) -> Comparison:
     """Run the task once of each kind to warm up, then alternate."""
     from leadout.cli.answering import follow, show_nothing
-    from leadout.cli.render import AnswerPrinter
+    from leadout.cli.render import AnswerPrinter, print_legend
 
     drafting = Params(temperature=0.0, max_tokens=options.max_tokens)
     plainly = Params(temperature=0.0, max_tokens=options.max_tokens, speculate=False)
@@ -165,7 +165,7 @@ def compare(engine: Engine, task: str, options: DemoOptions, *, shows_answer: bo
         announce(engine)
         printer = AnswerPrinter(sys.stdout, show_drafts=True)
         note(f"\n{task}\n")
-        printer.print_legend()
+        print_legend(sys.stdout)
         answer(drafting, printer)
         printer.close()
         note(f"\ntiming {options.repeats} runs of each kind ...")
