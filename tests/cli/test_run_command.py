@@ -159,7 +159,7 @@ def test_real_model_says_the_same_with_and_without_drafts(smollm2):
         "-p",
         "Write a haiku about rain.",
         "--max-tokens",
-        "64",
+        "32",
         "--temperature",
         "0.8",
         "--seed",
