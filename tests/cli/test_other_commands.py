@@ -58,7 +58,7 @@ def test_demo_shows_both_speeds_and_the_same_text(smollm2, tmp_path):
     place.parent.mkdir(parents=True)
     shutil.copyfile(smollm2, place)
     cache = {"LEADOUT_CACHE": str(tmp_path)}
-    short = ("--offline", "--repeats", "1", "--max-tokens", "32")
+    short = ("--threads", "1", "--offline", "--repeats", "1", "--max-tokens", "32")
     done = leadout("demo", *short, **cache)
     assert done.returncode == 0, done.stderr
     assert re.search(r"^plain +\d", done.stdout, re.MULTILINE)
