@@ -11,16 +11,18 @@ ROOT = Path(__file__).parents[1] / "src" / "leadout"
 
 ALLOWED = {
     "errors": set(),
+    "folders": set(),
     "core": {"errors"},
-    "models": {"errors", "core"},
-    "store": {"errors"},
+    "models": {"errors", "folders", "core"},
+    "store": {"errors", "folders"},
     "drafters": {"errors", "core", "models"},
     "engine": {"errors", "core", "models", "drafters"},
     "testing": {"errors", "core", "models", "drafters", "engine"},
     "proof": {"errors", "core", "models", "drafters", "engine"},
-    "bench": {"errors", "core", "models", "drafters", "engine", "store", "loading"},
+    "bench": {"errors", "core", "models", "drafters", "engine", "store", "loading", "testing"},
     "loading": {"errors", "core", "models", "drafters", "engine", "store"},
     "cli": {"errors", "core", "models", "drafters", "engine", "store", "loading", "proof", "bench"},
+    "__main__": {"cli"},
     "__init__": {"errors", "core", "engine", "loading"},
 }
 BACKENDS = {"llama_cpp", "ik_llama_cpp", "torch", "transformers"}

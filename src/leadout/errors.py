@@ -1,7 +1,7 @@
 """Every error a user can meet, in one tree.
 
-A message says what was wrong, the value seen, what is allowed and the next step. Errors of other libraries are
-turned into these at the border, with ``from``.
+A message says what was wrong, the value seen, what is allowed and the next step. Errors of other libraries
+are turned into these at the border, with ``from``.
 """
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from toys import GREEDY, engine, hashed, plain, said
 
+from leadout.drafters.model import ModelDrafter
 from leadout.engine.params import Params
 from leadout.testing import PieceVocabulary, ScriptedDrafter, TableModel, saying
 
@@ -23,7 +24,7 @@ def numbered(eos=EOS):
 @pytest.mark.parametrize("k", range(1, 7))
 @pytest.mark.parametrize("at", range(7))
 def test_accepted_run_stops_at_eos(k, at):
-    answer = [4, 7, 8, 9, 5, 3][:at] + [EOS, 8, 9, 8, 9, 8, 9, 8, 9]
+    answer = [*[4, 7, 8, 9, 5, 3][:at], EOS, 8, 9, 8, 9, 8, 9, 8, 9]
     model = TableModel(scripted(answer), n_vocab=10, vocab=numbered())
     drafter = ScriptedDrafter.answer(answer)
     events = list(engine(model, drafter, k).stream([1], replace(GREEDY, max_tokens=20, logprobs=0)))
@@ -37,6 +38,18 @@ def test_accepted_run_stops_at_eos(k, at):
     assert result.finish_reason == "stop"
     assert "".join(getattr(event, "text", "") for event in events) == "".join(f" {i}" for i in answer[:at])
     assert model.tokens(0) == (1, *answer[:at])[:-1]  # nothing of what was drafted behind the end
+
+
+@pytest.mark.parametrize("at", range(7))
+@pytest.mark.parametrize("stop", [(), (" 8",)])
+def test_neither_cache_holds_what_was_drafted_behind_the_end(at, stop):
+    answer = [*[4, 7, 3, 9, 5, 3][:at], 8 if stop else EOS, 2, 9, 2, 9, 2, 9, 2, 9]
+    target, draft = (TableModel(scripted(answer), n_vocab=10, vocab=numbered()) for _ in range(2))
+    result = engine(target, ModelDrafter(draft), 5).generate([1], replace(GREEDY, max_tokens=20, stop=stop))
+    context = (1, *result.ids)
+    assert len(result.ids) == at + len(stop)
+    assert target.tokens(0) == context[:-1]
+    assert draft.tokens(0) == context[: draft.length(0)]
 
 
 @pytest.mark.parametrize("budget", range(1, 21))
@@ -66,7 +79,9 @@ def test_token_with_the_stop_string_counts_and_its_text_is_cut():
 
 def test_text_that_may_become_a_stop_string_is_held_back():
     vocab = PieceVocabulary([b"x", b"</", b"end", b">"])
-    model = TableModel(saying(lambda tokens: (0, 1, 2, 0)[min(len(tokens) - 1, 3)], 4), n_vocab=4, vocab=vocab)
+    model = TableModel(
+        saying(lambda tokens: (0, 1, 2, 0)[min(len(tokens) - 1, 3)], 4), n_vocab=4, vocab=vocab
+    )
     events = list(engine(model).stream([0], replace(GREEDY, max_tokens=3, stop=("</end>",))))
     assert [event.text for event in events if hasattr(event, "token")] == ["x", "", ""]
     assert events[-1].text == "</end"

@@ -17,11 +17,13 @@ BYTES = [b"\xf0\x9f", b"\x90\xa2", b"\xe6\xad", b"\xaa", b"\xc3", b"\xa9"]
 
 def byte_model():
     return TableModel(
-        saying(lambda tokens: min(len(tokens) - 1, 6), 7), n_vocab=7, vocab=PieceVocabulary([*BYTES, b""], eos=6)
+        saying(lambda tokens: min(len(tokens) - 1, 6), 7),
+        n_vocab=7,
+        vocab=PieceVocabulary([*BYTES, b""], eos=6),
     )
 
 
-@pytest.mark.parametrize("lengths", [g for g in itertools.product(range(4), repeat=4)])
+@pytest.mark.parametrize("lengths", list(itertools.product(range(4), repeat=4)))
 def test_characters_over_token_borders_come_out_whole_in_every_grouping(lengths):
     script = iter([*lengths, *[0] * 9])
 
@@ -37,7 +39,10 @@ def test_characters_over_token_borders_come_out_whole_in_every_grouping(lengths)
 def test_character_cut_by_the_budget_is_dropped_in_stream_and_result():
     params = replace(GREEDY, max_tokens=1)
     assert engine(byte_model()).generate([0], params).text == ""
-    assert [event.text for event in engine(byte_model()).stream([0], params) if hasattr(event, "text")] == ["", ""]
+    assert [event.text for event in engine(byte_model()).stream([0], params) if hasattr(event, "text")] == [
+        "",
+        "",
+    ]
 
 
 @given(st.binary(max_size=24), st.data())

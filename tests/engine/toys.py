@@ -29,10 +29,7 @@ def engine(model, drafter=None, k=4, **options):
 
 def said(result):
     """All that speculation may not change."""
-    logprobs = [
-        (token.logprob, token.alternatives)
-        for token in result.tokens
-    ]
+    logprobs = [(token.logprob, token.alternatives) for token in result.tokens]
     usage = result.usage
     return (
         result.ids, result.text, result.finish_reason, logprobs,

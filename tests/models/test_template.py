@@ -1,5 +1,4 @@
 import json
-import os
 import time
 from datetime import datetime
 from pathlib import Path
@@ -11,8 +10,8 @@ from leadout.errors import InputError
 from leadout.models.header import read_header
 from leadout.models.template import Message, encode_chat, render_chat
 from leadout.testing.tiny_gguf import write_tiny_gguf
+from real_models import real_model
 
-MODELS = Path(os.environ.get("LEADOUT_TEST_MODELS", "no-models"))
 HELLO = [{"role": "user", "content": "Hello"}]
 TOOLS = [{"type": "function", "function": {"name": "add", "description": "a < b & 'c' é", "parameters": {}}}]
 
@@ -292,9 +291,7 @@ def test_llama_cpp_s_ids_have_bos_once(tmp_path: Path, tokenizer: str, add_bos: 
 
 
 def real_vocabulary(name: str) -> FileVocabulary:
-    path = MODELS / f"{name}.gguf"
-    if not path.exists():
-        pytest.skip(f"{path} is not there; set LEADOUT_TEST_MODELS")
+    path = real_model(name)
     return FileVocabulary(path, read_header(path).chat_template)
 
 
@@ -313,7 +310,7 @@ def test_smollm2_chat_is_rendered_and_encoded() -> None:
 
 @pytest.mark.model
 def test_qwen_tools_and_calls_are_rendered() -> None:
-    vocab = real_vocabulary("q15")
+    vocab = real_vocabulary("qwen2.5-coder-1.5b")
     arguments = {"path": "/p/é", "content": "a < b"}
     turns = [
         {"role": "system", "content": "Be brief."},

@@ -24,8 +24,8 @@ Logits: TypeAlias = NDArray[np.floating[Any]]
 _ROUNDING = 1e-12
 # Single precision is used only where its range is ample: temperature and min_p above this.
 _SINGLE_RANGE = 1e-20
-# Bounds on the relative error of a sum of coarse weights exp(z): three roundings of z (below -40 a weight is too
-# light to matter), one of exp and a pairwise sum give 1e-5 in single precision, less than 1e-13 in double.
+# Bounds on the relative error of a sum of coarse weights exp(z): three roundings of z (below -40 a weight is
+# too light to matter), one of exp and a pairwise sum give 1e-5 in single precision, below 1e-13 in double.
 _SINGLE_ERROR = 2e-5
 _DOUBLE_ERROR = 1e-13
 # Below this many values sorting is cheaper than another partition.
@@ -165,8 +165,8 @@ class _Scale:
 
     def weigh(self, values: Logits) -> NDArray[np.float64]:
         """Their weights, in 0..1: exp cannot overflow, and a tiny temperature may only drive it to 0."""
-        weights: NDArray[np.float64] = np.subtract(values, self.top, dtype=np.float64)
         with np.errstate(over="ignore"):
+            weights: NDArray[np.float64] = np.subtract(values, self.top, dtype=np.float64)
             weights /= self.temperature
         return np.exp(weights, out=weights)
 
@@ -174,10 +174,12 @@ class _Scale:
         """The sum of their weights."""
         return math.fsum(float(self.weigh(row[at : at + _PIECE]).sum()) for at in range(0, row.size, _PIECE))
 
-    def coarse(self, row: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Their weights in single precision."""
-        weights: NDArray[np.float32] = np.subtract(row, self.top, dtype=np.float32)
-        weights /= np.float32(self.temperature)
+    def coarse(self, row: Logits) -> NDArray[np.float32]:
+        """Their weights in single precision, for a temperature in its range."""
+        weights = np.empty(row.size, dtype=np.float32)
+        with np.errstate(over="ignore"):
+            np.subtract(row, self.top, out=weights, casting="same_kind")  # rounded after the subtraction
+            weights /= np.float32(self.temperature)
         return np.exp(weights, out=weights)
 
 
@@ -205,11 +207,9 @@ def _survivors(
 
 
 def _coarse_weights(row: Logits, sampling: Sampling, scale: _Scale) -> tuple[Logits, float]:
-    """Weights in single precision where the row has no more and the numbers fit, and their relative error."""
+    """Weights in single precision where the numbers fit, else in double, and a sum's relative error."""
     fits = _SINGLE_RANGE < scale.temperature < 1 / _SINGLE_RANGE and not 0 < sampling.min_p < _SINGLE_RANGE
-    if fits and row.dtype == np.float32:
-        return scale.coarse(row.astype(np.float32, copy=False)), _SINGLE_ERROR
-    return scale.weigh(row), _DOUBLE_ERROR
+    return (scale.coarse(row), _SINGLE_ERROR) if fits else (scale.weigh(row), _DOUBLE_ERROR)
 
 
 def _nucleus(

@@ -42,6 +42,8 @@ class Distribution:
 
     def probs_of(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probabilities of `ids`, shape of `ids`; 0 outside the support."""
+        if np.array_equal(self.ids, ids):  # two rows that nothing was cut from
+            return self.probs
         at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
         return np.where(self.ids[at] == ids, self.probs[at], 0.0)
 

@@ -55,7 +55,7 @@ class Drafter(Protocol):
         """Short name for reports, such as "ngram" or the draft model's name."""
 
     def begin(self, slot: int, prompt: Sequence[int]) -> None:
-        """A request with this prompt starts in `slot`; what the slot held before may be reused where it matches."""
+        """A request with this prompt starts in `slot`; what the slot held may be reused where it matches."""
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
         """One proposal per request, in order; all slots together."""
@@ -67,7 +67,7 @@ class Drafter(Protocol):
         """The request in `slot` is over."""
 
     def blocked(self, slot: int) -> str:
-        """Why this drafter cannot draft for `slot` any more ("draft context is full ..."), or "" if it can."""
+        """Why this drafter cannot draft for `slot` any more ("the draft context is full"), or ""."""
 
     def close(self) -> None:
         """Free what the drafter holds. Closing twice is allowed."""

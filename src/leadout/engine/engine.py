@@ -117,7 +117,7 @@ class Engine:
         params: Params = DEFAULT_PARAMS,
         tools: Sequence[Mapping[str, object]] | None = None,
     ) -> Result:
-        """The reply to a conversation, which the model's chat template writes out; raises as `generate` does."""
+        """The reply to a conversation, written out by the model's template; raises as `generate` does."""
         return self.generate(self.chat_ids(messages, tools), params)
 
     def stream_chat(
@@ -195,8 +195,8 @@ class Engine:
                 raise InputError(f"the prompt has id {token!r}; ids of {info.name} are 0..{info.n_vocab - 1}")
         if len(ids) >= info.n_ctx:
             raise PromptTooLongError(
-                f"the prompt has {len(ids)} tokens; a context of {info.n_ctx} takes {info.n_ctx - 1} at most, "
-                "so shorten it or load the model with a larger n_ctx"
+                f"the prompt has {len(ids)} tokens; a context of {info.n_ctx} takes {info.n_ctx - 1} at most"
+                "; shorten it or load the model with a larger n_ctx"
             )
         return ids
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Origin = Literal["plain", "accepted", "corrected", "bonus"]
-"""Where a token came from: a round without a draft, an accepted draft, the correction of a rejected one, or the
-extra token after a draft that was accepted whole."""
+"""Where a token came from: a round without a draft, an accepted draft, the correction of a rejected one, or
+the extra token after a draft that was accepted whole."""
 
 FinishReason = Literal["stop", "length", "cancelled"]
 """*stop*: an end token or a stop string; *length*: max_tokens or the end of the context."""
@@ -25,7 +25,11 @@ class Speculation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """The prompt has been read. `seconds` is the time that took; `cached_tokens` of it came from the cache."""
+    """The prompt has been read and the first token decided.
+
+    `seconds` is the time that took, from the request's start to the end of the answer's first round;
+    `cached_tokens` of the prompt came from a cache.
+    """
 
     index: int
     prompt_tokens: int
@@ -57,12 +61,13 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One target pass of answer `index`, after its tokens: what was drafted, what stood, and how long it took.
+    """One target pass of answer `index`, after its tokens: what was drafted, what stood, how long it took.
 
     Parameters
     ----------
     drafted, accepted, emitted : int
-        Proposed tokens, those that stood, and tokens that reached the answer (a stop may cut an accepted run).
+        Proposed tokens, those that stood, and tokens that reached the answer (a stop may cut an accepted
+        run).
     draft_s, verify_s, other_s : float
         Seconds in the drafter, in the target's forward pass, and in everything else of this round.
     """

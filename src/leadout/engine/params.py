@@ -29,8 +29,8 @@ class Params(Sampling):
     n : int >= 1
         Independent answers to the same prompt.
     logprobs : int in 0..MAX_LOGPROBS, or None
-        Report each token's log probability under the model's own softmax (before the sampling law), and that many
-        of the most probable alternatives.
+        Report each token's log probability under the model's own softmax (before the sampling law), and that
+        many of the most probable alternatives.
     verification : Verification
         Which rule checks the drafts.
     speculate : bool
@@ -63,7 +63,7 @@ class Params(Sampling):
             raise InputError("verification coupled needs a seed; give one, or use block or token")
         if self.verification in ("block", "token") and self.seed is not None:
             raise InputError(
-                f"verification {self.verification} draws fresh randomness, so it takes no seed; use coupled or auto"
+                f"verification {self.verification} draws fresh randomness and takes no seed; use coupled"
             )
 
     @property

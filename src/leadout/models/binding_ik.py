@@ -46,7 +46,9 @@ from leadout.models.header import Header
 from leadout.models.ik_limits import KV_TYPES, check_cpu, check_model, check_options, uses_flash_attention
 from leadout.models.options import GgufOptions
 
-_MAX_UBATCH = 512
+# From 32 tokens on this version takes kernels that give wrong logits for some formats (q4_1: by 24); below,
+# every width has the bits of single tokens. Reading a prompt costs up to 1.7 times as long.
+_MAX_UBATCH = 31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

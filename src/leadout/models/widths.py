@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-import platformdirs
 from numpy.typing import NDArray
 
+from leadout.folders import cache_folder
 from leadout.models.base import Chunk
 from leadout.models.binding import Facts
 from leadout.models.cpu import read_cpu
@@ -107,9 +107,9 @@ def recall(key: str, measure_now: Callable[[], frozenset[int]], folder: Path | N
     Parameters
     ----------
     folder : Path or None
-        Where to remember; None is the user's cache directory.
+        Where to remember; None is leadout's cache folder.
     """
-    file = (folder or platformdirs.user_cache_path("leadout") / "widths") / f"{key}.json"
+    file = (folder or cache_folder() / "widths") / f"{key}.json"
     known = _read(file)
     if known is None:
         known = measure_now()

@@ -1,4 +1,4 @@
-"""An answer as the engine gave it, and its passes repeated one by one, to see what the target said where two answers part."""
+"""An answer as the engine gave it, and its passes repeated, to see what the target said at one place."""
 
 from __future__ import annotations
 
@@ -50,25 +50,34 @@ class Answer:
 def row_at(model: Model, prompt: Sequence[int], answer: Answer, position: int) -> NDArray[np.float32]:
     """The target's logits for the answer's token at `position`, from a pass of the width that decided it.
 
-    Repeats the answer's passes in slot 0 from an empty cache: the same widths, the same roll-backs. Rejected drafts
-    are not known any more; other ids stand in for them, which changes nothing in the rows before them.
+    Repeats the answer's passes in slot 0 from an empty cache: the same widths, the same roll-backs.
+    Rejected drafts are not known any more; other ids stand in for them, which changes nothing in the rows
+    before them.
+
+    Parameters
+    ----------
+    position : int
+        0..len(answer.tokens); the last one is where the answer ended.
 
     Returns
     -------
     float32 array, shape (V,)
+
+    Raises
+    ------
+    IndexError
+        If no pass decided that position.
     """
     model.truncate(0, 0)
-    pending: Sequence[int] = prompt
+    pending = tuple(prompt)
     done = 0
     for step in answer.rounds:
-        width = len(pending) + step.drafted
-        draft = [*answer.tokens[done : done + step.drafted], *pending][: step.drafted]
-        rows = model.forward([Chunk(slot=0, tokens=[*pending, *draft], n_logits=step.drafted + 1)])[0]
-        if done <= position < done + max(step.emitted, 1):
-            return rows[position - done].copy()
+        known = answer.tokens[done : done + step.drafted]
+        draft = (*known, *pending[-1:] * (step.drafted - len(known)))
+        rows = model.forward([Chunk(slot=0, tokens=(*pending, *draft), n_logits=1 + step.drafted)])[0]
+        if position <= done + step.accepted:
+            return np.array(rows[position - done])
         done += step.emitted
         model.truncate(0, len(prompt) + done - 1)
         pending = answer.tokens[done - 1 : done]
-        if width > model.info.n_ctx:
-            break
     raise IndexError(f"no pass of this answer decided position {position}")

@@ -14,4 +14,4 @@ FORKS = (
     "The colours were red, blue, red, green, red, blue, red, black, red, blue, red,",
     "He likes tea and she likes coffee. He likes dogs and she likes cats. He likes",
 )
-"""Texts whose next token is open and was seen before with different continuations: lookups draft here and may be wrong."""
+"""Texts whose next token is open and was seen before with several continuations: lookups draft, and err."""

@@ -1,4 +1,4 @@
-"""A Model that computes each row once: thousands of draws over the same few prefixes cost as many passes as prefixes.
+"""A Model that computes each row once, so that thousands of draws cost as many passes as there are prefixes.
 
 Rows are the wrapped model's own; what is left out is only their repetition.
 """
@@ -50,11 +50,12 @@ class RememberingModel:
             tokens = self._slots.setdefault(chunk.slot, [])
             tokens.extend(chunk.tokens)
             first = len(tokens) - chunk.n_logits + 1
-            rows = [self._row(tuple(tokens[:end])) for end in range(first, len(tokens) + 1)]
+            rows = [self.row(tuple(tokens[:end])) for end in range(first, len(tokens) + 1)]
             results.append(np.stack(rows) if rows else np.empty((0, self.info.n_vocab), dtype=np.float32))
         return results
 
-    def _row(self, prefix: tuple[int, ...]) -> NDArray[np.float32]:
+    def row(self, prefix: tuple[int, ...]) -> NDArray[np.float32]:
+        """Logits after `prefix`, shape (V,)."""
         if prefix not in self._rows:
             shared = 0
             while shared < min(len(prefix) - 1, len(self._cached)) and prefix[shared] == self._cached[shared]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leadout.models.base import Chunk, Model
+from leadout.proof.progress import Steps, quiet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,20 +38,31 @@ class WidthReport:
     is_causal: bool
 
 
-def measure_widths(model: Model, tokens: Sequence[int], n_prompt: int, widths: Sequence[int]) -> tuple[WidthReport, ...]:
+def measure_widths(
+    model: Model,
+    tokens: Sequence[int],
+    n_prompt: int,
+    widths: Sequence[int],
+    progress: Steps = quiet,
+) -> tuple[WidthReport, ...]:
     """Compare passes of each width with single-token passes, in slot 0, which is left empty.
 
     Parameters
     ----------
     tokens : sequence of int
-        A text; its first `n_prompt` tokens are read in one go, the others are compared.
+        A text; its first `n_prompt` (>= 1) tokens are read once, the rows of the others are compared.
     widths : sequence of int
-        Tokens per pass, each >= 1.
+        Tokens per pass, each >= 2 and at most the number of compared tokens.
+    progress : Steps
+        Told of widths done.
     """
-    single = _rows(model, tokens, n_prompt, 1)
+    model.truncate(0, 0)
+    model.forward([Chunk(slot=0, tokens=tokens[:n_prompt], n_logits=0)])
+    text = tokens[n_prompt:]
+    single = _rows(model, n_prompt, text, 1)
     reports = []
     for width in widths:
-        rows = _rows(model, tokens, n_prompt, width)
+        rows = _rows(model, n_prompt, text, width)
         reports.append(
             WidthReport(
                 width=width,
@@ -58,37 +70,29 @@ def measure_widths(model: Model, tokens: Sequence[int], n_prompt: int, widths: S
                 max_difference=float(np.abs(rows - single).max()),
                 n_flips=int((rows.argmax(axis=1) != single.argmax(axis=1)).sum()),
                 n_rows=len(rows),
-                is_causal=_is_causal(model, tokens, n_prompt, width),
+                is_causal=_is_causal(model, n_prompt, text[:width]),
             )
         )
+        progress(len(reports), len(widths))
     model.truncate(0, 0)
     return tuple(reports)
 
 
-def _rows(model: Model, tokens: Sequence[int], n_prompt: int, width: int) -> NDArray[np.float32]:
-    """Logits of the tokens after the prompt, read `width` at a time; shape (len(tokens) - n_prompt, V)."""
-    _read(model, tokens[:n_prompt])
+def _rows(model: Model, n_prompt: int, text: Sequence[int], width: int) -> NDArray[np.float32]:
+    """Logits of the text's tokens after the prompt, read `width` at a time; shape (len(text), V)."""
+    model.truncate(0, n_prompt)
     rows = []
-    for start in range(n_prompt, len(tokens), width):
-        chunk = tokens[start : start + width]
-        rows.append(model.forward([Chunk(slot=0, tokens=chunk, n_logits=len(chunk))])[0].copy())
+    for start in range(0, len(text), width):
+        tokens = text[start : start + width]
+        rows.append(model.forward([Chunk(slot=0, tokens=tokens, n_logits=len(tokens))])[0].copy())
     return np.concatenate(rows)
 
 
-def _is_causal(model: Model, tokens: Sequence[int], n_prompt: int, width: int) -> bool:
-    """Whether all rows but the last keep their bits when the last token of the pass is another one."""
-    if width == 1:
-        return True
-    chunk = list(tokens[n_prompt : n_prompt + width])
-    results = []
-    for last in (chunk[-1], (chunk[-1] + 1) % model.info.n_vocab):
-        _read(model, tokens[:n_prompt])
-        read = model.forward([Chunk(slot=0, tokens=[*chunk[:-1], last], n_logits=len(chunk))])[0]
-        results.append(read[:-1].copy())
-    return np.array_equal(*results)
-
-
-def _read(model: Model, prompt: Sequence[int]) -> None:
-    """Empty slot 0 and read the prompt into it."""
-    model.truncate(0, 0)
-    model.forward([Chunk(slot=0, tokens=prompt, n_logits=0)])
+def _is_causal(model: Model, n_prompt: int, tokens: Sequence[int]) -> bool:
+    """Whether the rows of one pass, but the last, keep their bits when the last token is another one."""
+    rows = []
+    for last in (tokens[-1], (tokens[-1] + 1) % model.info.n_vocab):
+        model.truncate(0, n_prompt)
+        chunk = Chunk(slot=0, tokens=[*tokens[:-1], last], n_logits=len(tokens))
+        rows.append(model.forward([chunk])[0][:-1].copy())
+    return np.array_equal(rows[0], rows[1])

@@ -6,10 +6,12 @@ it reads the environment just once, when it is imported.
 
 from __future__ import annotations
 
+import json
 import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +22,8 @@ from leadout.store.progress import Progress
 from leadout.store.settings import StoreSettings
 
 T = TypeVar("T")
+
+_TRANSPORT = frozenset({"httpx", "httpx2"})  # the HTTP library, by version of huggingface_hub
 
 
 class HubUnreachableError(StoreError):
@@ -75,7 +79,7 @@ def list_repo(repo: str, settings: StoreSettings) -> RemoteRepo:
     try:
         return _within(2 * settings.hub_timeout_s, ask)
     except Exception as error:  # the HTTP library below, and so its error classes, differ by hub version
-        raise _our_error(error, repo, settings) from error
+        raise _our_error(error, repo, settings, needed=0) from error
 
 
 def download(repo: str, file: RemoteFile, settings: StoreSettings, progress: Progress) -> Path:
@@ -100,7 +104,7 @@ def download(repo: str, file: RemoteFile, settings: StoreSettings, progress: Pro
             )
         )
     except Exception as error:
-        raise _our_error(error, repo, settings) from error
+        raise _our_error(error, repo, settings, needed=file.n_bytes) from error
 
 
 def _within(seconds: float, call: Callable[[], T]) -> T:
@@ -123,13 +127,13 @@ def _within(seconds: float, call: Callable[[], T]) -> T:
     return value  # type: ignore[return-value]  # None only beside an error
 
 
-def _our_error(error: Exception, repo: str, settings: StoreSettings) -> StoreError:
+def _our_error(error: Exception, repo: str, settings: StoreSettings, *, needed: int) -> StoreError:
     """Say in one line what went wrong; the library's texts stay out, they can hold addresses with secrets."""
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     hub = redact(settings.hub_endpoint) if settings.hub_endpoint else "the Hugging Face hub"
     if isinstance(error, OSError) and error.errno in FULL_DISK:
-        return no_space(settings.hub_cache, 1, free_bytes(settings.hub_cache))
+        return no_space(settings.hub_cache, needed, free_bytes(settings.hub_cache))
     if isinstance(error, LocalEntryNotFoundError) and isinstance(error.__cause__, Exception):
         error = error.__cause__
     if isinstance(error, HfHubHTTPError):
@@ -149,9 +153,16 @@ def _our_error(error: Exception, repo: str, settings: StoreSettings) -> StoreErr
             f"cannot write {error.filename}: {error.strerror}; make it writable, "
             "or set HF_HOME to another folder"
         )
-    return HubUnreachableError(
-        f"{hub} cannot be reached for hf:{repo} ({type(error).__name__}); check the network, "
-        "or use --offline with what is cached"
+    if isinstance(error, json.JSONDecodeError):  # the login page of a network, for one
+        return HubUnreachableError(f"what answers at {hub} is not a hub; check the network and HF_ENDPOINT")
+    if isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _TRANSPORT:
+        return HubUnreachableError(
+            f"{hub} cannot be reached for hf:{repo} ({type(error).__name__}); check the network, "
+            "or use --offline with what is cached"
+        )
+    return StoreError(
+        f"huggingface_hub {version('huggingface_hub')} failed on hf:{repo} ({type(error).__name__}); "
+        "a current huggingface_hub may mend it"
     )
 
 

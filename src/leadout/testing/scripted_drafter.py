@@ -32,7 +32,7 @@ class ScriptedDrafter:
     """
 
     def __init__(self, script: Script, *, name: str = "scripted", raises_at: int | None = None) -> None:
-        self._script, self._name, self._raises_at = script, name, raises_at
+        self._script, self._name, self.raises_at = script, name, raises_at
         self._calls = 0
         self.asked: list[tuple[int, int, int]] = []
         self.told: dict[int, list[int]] = {}
@@ -91,7 +91,7 @@ class ScriptedDrafter:
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
         """What the script says, one proposal per request."""
         self._calls += 1
-        if self._calls == self._raises_at:
+        if self._calls == self.raises_at:
             raise RuntimeError(f"propose {self._calls} failed, as it was told to")
         return [self._one(request) for request in requests]
 

@@ -1,0 +1,103 @@
+"""The `leadout` command: its subcommands, its exit codes and what a user sees when something is wrong.
+
+Exit codes: 0 done; 1 something failed while running, or a proof did not hold; 2 a mistake in what was asked
+for; 130 stopped with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from leadout import __version__
+from leadout.cli import chat, demo, models, prove, pull, run
+from leadout.errors import BackendError, LeadoutError, RollbackError
+
+FAILED, MISUSED, STOPPED = 1, 2, 130
+
+
+@dataclass(slots=True)
+class Invocation:
+    """What the options before the subcommand set for the whole run."""
+
+    debug: bool = False
+
+
+app = typer.Typer(
+    name="leadout",
+    help="Run language models faster without changing what they say: lossless speculative decoding.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (run.run, chat.chat, prove.prove, demo.demo, models.models, pull.pull):
+    app.command()(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"leadout {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _before_any_command(
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="LEADOUT_DEBUG", help="Show the traceback of an error.")
+    ] = False,
+) -> None:
+    context.ensure_object(Invocation).debug = debug
+
+
+def main() -> None:
+    """Entry point of the `leadout` script and of ``python -m leadout``."""
+    sys.exit(execute(sys.argv[1:]))
+
+
+def execute(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code; every error becomes one line on standard error."""
+    _never_fail_on_output()
+    invocation = Invocation(debug=bool(os.environ.get("LEADOUT_DEBUG")))
+    try:
+        code = app(list(arguments), prog_name="leadout", standalone_mode=False, obj=invocation)
+    except typer.TyperException as error:
+        return _report(error, error.format_message(), MISUSED, debug=False)
+    except (BackendError, RollbackError) as error:
+        return _report(error, str(error), FAILED, debug=invocation.debug)
+    except LeadoutError as error:
+        return _report(error, str(error), MISUSED, debug=invocation.debug)
+    except typer.Abort:
+        return STOPPED
+    except Exception as error:  # the last line of defence: nobody gets a bare traceback
+        text = f"unexpected {type(error).__name__}: {error}; please report what `leadout --debug ...` shows"
+        return _report(error, text, FAILED, debug=invocation.debug)
+    return code or 0
+
+
+def _report(error: Exception, text: str, code: int, *, debug: bool) -> int:
+    if debug:
+        traceback.print_exception(error)
+    line = re.sub(r"\s*[\r\n]\s*", " ", text.strip()).replace("Value error, ", "")
+    if line:  # empty where the help has just been shown
+        print(f"leadout: {line}", file=sys.stderr, flush=True)
+    return code
+
+
+def _never_fail_on_output() -> None:
+    """A console that cannot show a character gets a "?" instead of an exception."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")

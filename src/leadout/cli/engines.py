@@ -1,0 +1,46 @@
+"""From options to an engine: names resolved, files loaded, and one line about what runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leadout.cli.flags import Choice, DraftModelOptions
+from leadout.cli.output import note
+from leadout.models.options import GgufOptions
+
+if TYPE_CHECKING:
+    from leadout.engine.engine import Engine
+
+
+def open_engine(
+    target: str, choice: Choice, options: GgufOptions, draft_options: DraftModelOptions
+) -> Engine:
+    """Load what the options name, with a progress bar where something has to be fetched first.
+
+    Raises
+    ------
+    LeadoutError
+        If a name, a file, an option or the pair of models does not fit; see `leadout.load`.
+    """
+    from leadout.cli.progress import BarProgress
+    from leadout.loading import load
+
+    return load(
+        target,
+        choice.draft,
+        options=options,
+        draft_options=draft_options.applied_to(options),
+        provider=choice.provider,
+        draft_provider=choice.provider,
+        schedule=choice.make_schedule(),
+        exact=options.exact,
+        offline=choice.offline,
+        progress=BarProgress(),
+    )
+
+
+def announce(engine: Engine) -> None:
+    """Say what runs, and whether it speculates."""
+    info = engine.target.info
+    reason = engine.speculation.reason
+    note(f"{info.name} through {info.provider} ({info.provider_reason}); speculation {reason}")

@@ -1,0 +1,63 @@
+"""Where prompts come from: an option, standard input or a file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from leadout.errors import InputError
+
+STANDARD_INPUT = "-"
+
+Message = dict[str, object]
+
+
+def read_prompt(prompt: str | None, prompt_file: Path | None) -> str:
+    """The prompt's text.
+
+    Raises
+    ------
+    InputError
+        If none or two were given, a file cannot be read, or it is not UTF-8 text.
+    """
+    if (prompt is None) == (prompt_file is None):
+        count = "no prompt" if prompt is None else "two prompts"
+        raise InputError(f"{count}: give one of -p TEXT, -p - (standard input) and --prompt-file FILE")
+    if prompt_file is not None:
+        try:
+            return _decode(prompt_file.expanduser().read_bytes(), f"prompt file {prompt_file}")
+        except OSError as error:
+            raise InputError(f"prompt file {prompt_file.absolute()}: {error.strerror or error}") from error
+    if prompt == STANDARD_INPUT:
+        return _decode(sys.stdin.buffer.read(), "standard input")
+    return checked(prompt or "", "the prompt")
+
+
+def checked(text: str, what: str) -> str:
+    """`text`, when it can be written as UTF-8; bytes that the console could not decode cannot.
+
+    Raises
+    ------
+    InputError
+        If it cannot.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{what} is not UTF-8 text; give it in a file with --prompt-file") from error
+    return text
+
+
+def conversation(system: str | None, *turns: Message) -> list[Message]:
+    """Messages for the chat template."""
+    first: list[Message] = [{"role": "system", "content": system}] if system else []
+    return [*first, *turns]
+
+
+def _decode(data: bytes, what: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{what} is not UTF-8 text: byte {data[error.start]:#04x} at offset {error.start}"
+        ) from error

@@ -1,0 +1,90 @@
+"""`leadout run`: one prompt, one answer (or n), streamed as it comes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leadout.cli.engines import announce, open_engine
+from leadout.cli.flags import CHOICE, DRAFT_MODEL, MODEL, ONE_TURN, Choice, DraftModelOptions
+from leadout.cli.options import Target, takes
+from leadout.cli.output import note, print_json
+from leadout.cli.prompts import conversation, read_prompt
+from leadout.engine.params import Params
+from leadout.errors import InputError
+from leadout.models.options import GgufOptions
+
+if TYPE_CHECKING:
+    from leadout.engine.result import Result
+
+STOPPED = 130
+
+
+@takes(choice=CHOICE, params=ONE_TURN, options=MODEL, draft_options=DRAFT_MODEL)
+def run(
+    target: Target,
+    *,
+    prompt: Annotated[
+        str | None, typer.Option("--prompt", "-p", help="The prompt; - reads standard input.")
+    ] = None,
+    prompt_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Read the prompt from a UTF-8 file.")
+    ] = None,
+    system: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="System message before the prompt.")
+    ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Continue the text as it is, without chat template.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+    show_drafts: Annotated[
+        bool, typer.Option("--show-drafts", help="Show which tokens were accepted, corrected or a bonus.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Leave out everything but the answer.")
+    ] = False,
+    choice: Choice,
+    params: Params,
+    options: GgufOptions,
+    draft_options: DraftModelOptions,
+) -> None:
+    """Answer one prompt with a model, through speculative decoding where --draft is given."""
+    if raw and system is not None:
+        raise InputError("--system needs the chat template, which --raw leaves out; put it into the prompt")
+    if json and show_drafts:
+        raise InputError("--show-drafts colours text, and --json prints none; leave one of them out")
+    if params.logprobs is not None and not json:
+        raise InputError("--logprobs reports in JSON; add --json")
+    text = read_prompt(prompt, prompt_file)
+    quiet = quiet or json
+    with open_engine(target, choice, options, draft_options) as engine:
+        from leadout.cli.answering import follow, show_nothing
+        from leadout.cli.render import AnswerPrinter, closing_line, print_legend
+
+        if raw:
+            events = engine.stream(text, params)
+        else:
+            events = engine.stream_chat(conversation(system, {"role": "user", "content": text}), params)
+        if not quiet:
+            announce(engine)
+        printer = None if json else AnswerPrinter(sys.stdout, n=params.n, show_drafts=show_drafts)
+        if show_drafts and not quiet:
+            print_legend(sys.stdout)
+        results, is_stopped = follow(engine, events, params, printer.show if printer else show_nothing)
+    if printer is not None:
+        printer.close()
+    else:
+        print_json(_as_json(results))
+    if not quiet:
+        note(closing_line(results))
+    if is_stopped:
+        raise typer.Exit(STOPPED)
+
+
+def _as_json(results: list[Result]) -> dict[str, object]:
+    if len(results) == 1:
+        return results[0].to_json()
+    return {"choices": [result.to_json() for result in results]}

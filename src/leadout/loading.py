@@ -1,0 +1,154 @@
+"""From names to an engine: the only place that knows store, models, drafters and engine at once."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from leadout.drafters.base import Drafter
+from leadout.drafters.model import ModelDrafter
+from leadout.drafters.ngram import NgramDrafter
+from leadout.engine.engine import Engine
+from leadout.engine.schedule import Schedule
+from leadout.models.base import Model
+from leadout.models.header import read_header
+from leadout.models.match import VocabularyMatch, require_same_vocabulary
+from leadout.models.open import Provider, open_model
+from leadout.models.options import GgufOptions
+from leadout.store import Progress, Resolved, resolve
+
+
+def load(
+    target: str | Path,
+    draft: str | Path | None = None,
+    *,
+    options: GgufOptions | None = None,
+    draft_options: GgufOptions | None = None,
+    provider: Provider = "auto",
+    draft_provider: Provider = "auto",
+    schedule: Schedule | None = None,
+    exact: bool = False,
+    offline: bool = False,
+    progress: Progress | None = None,
+) -> Engine:
+    """Load a target and, if asked for, a drafter.
+
+    Parameters
+    ----------
+    target : str or Path
+        A catalogue name, a path, hf:user/repo[:quant|:file.gguf] or ollama:name[:tag]; fetched if need be.
+    draft : str, Path or None
+        "ngram" looks up what followed before; any other name is a draft model with the target's vocabulary.
+        None or "none" decodes plainly.
+    options : GgufOptions or None
+        How the target is loaded: context length, slots, threads, GPU layers and so on.
+    draft_options : GgufOptions or None
+        The same for a draft model; None takes the target's, with no more context than it was trained for.
+    provider, draft_provider : Provider
+        Which library runs the model: "auto", "ik" or "llama".
+    schedule : Schedule or None
+        How much to draft; None is a fixed k of 4.
+    exact : bool
+        Output is plain decoding's bit for bit; see `Engine`.
+    offline : bool
+        Make no network call.
+    progress : Progress or None
+        Told of downloads and checks.
+
+    Raises
+    ------
+    StoreError
+        If a name cannot be turned into files.
+    ModelFileError, ProviderError
+        If a file is damaged, or no library here can run it.
+    VocabularyError
+        If the draft model's vocabulary is not the target's.
+    """
+    options = replace(options or GgufOptions(), exact=exact)
+    models = load_models(
+        target, draft, options=options, draft_options=draft_options,
+        provider=provider, draft_provider=draft_provider, offline=offline, progress=progress,
+    )  # fmt: skip
+    with ExitStack() as undo:
+        undo.callback(models.close)
+        drafter: Drafter | None = NgramDrafter() if _is_word(draft, "ngram") else None
+        if models.draft is not None:
+            drafter = ModelDrafter(models.draft, forbidden=models.forbidden)
+        engine = Engine(models.target, drafter, schedule=schedule, exact=exact)
+        undo.pop_all()
+    return engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedModels:
+    """A target, its draft model if there is one, and the ids that the draft model must not propose."""
+
+    target: Model
+    draft: Model | None = None
+    forbidden: frozenset[int] = frozenset()
+
+    def close(self) -> None:
+        """Free both."""
+        if self.draft is not None:
+            self.draft.close()
+        self.target.close()
+
+
+def load_models(
+    target: str | Path,
+    draft: str | Path | None = None,
+    *,
+    options: GgufOptions | None = None,
+    draft_options: GgufOptions | None = None,
+    provider: Provider = "auto",
+    draft_provider: Provider = "auto",
+    offline: bool = False,
+    progress: Progress | None = None,
+) -> LoadedModels:
+    """Load a target and, where `draft` names one, a draft model; parameters and errors as those of `load`."""
+    options = options or GgufOptions()
+
+    def find(name: str | Path) -> Resolved:
+        return resolve(str(name), offline=offline, progress=progress)
+
+    target_files = find(target)
+    has_no_model = draft is None or _is_word(draft, "none") or _is_word(draft, "ngram")
+    draft_files = None if draft is None or has_no_model else find(draft)
+    with ExitStack() as undo:
+        model = open_model(target_files.path, name=_name(target_files), provider=provider, options=options)
+        undo.callback(model.close)
+        loaded = LoadedModels(target=model)
+        if draft_files is not None:
+            draft_options = draft_options or _options_of_draft(options, model, draft_files.path)
+            draft_model = open_model(
+                draft_files.path, name=_name(draft_files), provider=draft_provider, options=draft_options
+            )
+            undo.callback(draft_model.close)
+            match = require_same_vocabulary(model.vocab, draft_model.vocab)
+            loaded = LoadedModels(target=model, draft=draft_model, forbidden=_forbidden(match))
+        undo.pop_all()
+    return loaded
+
+
+def _is_word(draft: str | Path | None, word: str) -> bool:
+    return isinstance(draft, str) and draft == word
+
+
+def _name(files: Resolved) -> str:
+    """What to call a model: the name asked for, or the file's own where a path was given."""
+    return files.path.stem if files.source == "path" else files.name
+
+
+def _options_of_draft(options: GgufOptions, target: Model, path: Path) -> GgufOptions:
+    """The target's options, as many slots and positions, but no more than the draft was trained for."""
+    n_ctx, n_trained = target.info.n_ctx, read_header(path).n_ctx_train
+    is_stretched = options.rope_scaling is not None or options.rope_freq_scale is not None
+    if n_trained and not is_stretched:
+        n_ctx = min(n_ctx, n_trained)
+    return replace(options, n_ctx=n_ctx, exact=False)
+
+
+def _forbidden(match: VocabularyMatch) -> frozenset[int]:
+    """Draft ids that mean something else to the target, or nothing."""
+    return frozenset(match.differing) | frozenset(range(match.target_size, match.draft_size))

@@ -1,0 +1,70 @@
+"""Runs the real command in a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+COMMAND = [sys.executable, "-W", "error", "-m", "leadout"]
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+JSON_KEYS = [
+    "text",
+    "finish_reason",
+    "prompt_tokens",
+    "completion_tokens",
+    "cached_tokens",
+    "target_passes",
+    "drafted",
+    "accepted",
+    "tokens_per_pass",
+    "seconds",
+    "tokens_per_second",
+    "speculation",
+]
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """This process's environment without what would change colours or widths, and with `changes`."""
+    dropped = {"NO_COLOR", "FORCE_COLOR", "LEADOUT_DEBUG", "COLUMNS", "TERM"}
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    return {**kept, "COLUMNS": "100", "PYTHONIOENCODING": "utf-8", **changes}
+
+
+def leadout(*arguments: str | Path, input: str | bytes = b"", **changes: str) -> subprocess.CompletedProcess:
+    """Run `leadout` with standard input from `input`; output is decoded as UTF-8."""
+    done = subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        input=input.encode() if isinstance(input, str) else input,
+        capture_output=True,
+        timeout=240,
+        check=False,
+        env=environment(**changes),
+    )
+    done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
+    return done
+
+
+def start(*arguments: str | Path, **changes: str) -> subprocess.Popen:
+    """Start `leadout` with pipes, unbuffered on this side."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        env=environment(**changes),
+        bufsize=0,
+    )
+
+
+def assert_one_line(done: subprocess.CompletedProcess, code: int, *said: str) -> None:
+    """The command ended with `code`, printed nothing, and said one line that has all of `said` in it."""
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert done.stderr.startswith("leadout: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+    for part in said:
+        assert part in done.stderr

@@ -1,0 +1,32 @@
+"""Exact mode keeps verify passes to the widths that the model says are exact."""
+
+from dataclasses import replace
+
+import pytest
+from toys import GREEDY, engine, hashed, plain
+
+from leadout.testing import ScriptedDrafter, TableModel
+
+
+@pytest.mark.parametrize("k", range(9))
+@pytest.mark.parametrize("widths", [{1, 2, 3, 4, 8}, {1, 4}, {1, 2}])
+@pytest.mark.parametrize("said", [9, 1, 2])
+def test_widths_of_verify_passes_are_exact_ones(k, widths, said):
+    params = replace(GREEDY, max_tokens=30)
+    answer = plain(hashed(8), [1, 2], params, 8).ids
+    model = TableModel(hashed(8), n_vocab=8, widths=widths)
+    short = ScriptedDrafter(lambda r: answer[r.position : r.position + min(r.k, said)])
+    result = engine(model, short, k, exact=True).generate([1, 2], params)
+
+    assert result.ids == answer
+    used = {len(fed.tokens) for (fed,) in model.passes[1:]}
+    assert used <= widths
+    if said == 9:
+        assert max(used) == max(width for width in widths if width <= k + 1)
+
+
+def test_without_an_exact_width_but_one_speculation_is_off_and_says_so():
+    model = TableModel(hashed(8), n_vocab=8, widths={1})
+    result = engine(model, ScriptedDrafter.always(1), exact=True).generate([1], replace(GREEDY, max_tokens=5))
+    assert result.usage.drafted == 0
+    assert result.speculation.reason == "off: in exact mode, as only passes of one token are exact with table"
