@@ -1,8 +1,5 @@
 """The same claims on real models: quantised weights, large vocabularies, windows that are really passed."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from passes import feed, need
@@ -10,10 +7,10 @@ from passes import feed, need
 from leadout.models.base import Chunk
 from leadout.models.open import open_model
 from leadout.models.options import GgufOptions
+from real_models import real_model
 
-MODELS = Path(os.environ.get("LEADOUT_TEST_MODELS", "no-models"))
 SMALL = [pytest.param("smollm2-135m", marks=pytest.mark.model)]
-PAIR = [pytest.param(name, marks=pytest.mark.pair) for name in ("q05", "q15")]
+PAIR = [pytest.param(name, marks=pytest.mark.pair) for name in ("qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")]
 PROMPT = "The first three months of the year are January, February and March. The last three months are"
 TEXTS = ["naïve 歪é 日本語", "🐢🤦🏽‍♂️", "a\tb\n\n  c", "if x:\n\treturn {'k': [1, 2.5e-3]}"]
 
@@ -24,9 +21,7 @@ def opened():
 
     def open_real(name, provider, **options):
         need(provider)
-        path = MODELS / f"{name}.gguf"
-        if not path.exists():
-            pytest.skip(f"{path} is not there; set LEADOUT_TEST_MODELS")
+        path = real_model(name)
         models.append(open_model(path, provider=provider, options=GgufOptions(**{"n_ctx": 1024, **options})))
         return models[-1]
 
