@@ -1,5 +1,6 @@
 """What caches hold after a request, whatever became of it, and what the next request makes of that."""
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from toys import GREEDY, engine, hashed, said
 
 from leadout.drafters.model import ModelDrafter
 from leadout.drafters.ngram import NgramDrafter
+from leadout.engine.engine import Engine
 from leadout.engine.params import Params
 from leadout.errors import BackendError
 from leadout.testing import ScriptedDrafter, TableModel
@@ -204,4 +206,48 @@ def test_closing_the_engine_ends_an_open_stream_and_frees_the_models(close):
     if close:
         stream.close()
     else:
-        assert not any(hasattr(event, "reason") and event.reason == "length" for event in stream)
+        with pytest.raises(BackendError, match="the engine was closed during this generation"):
+            list(stream)
+
+
+def test_a_failing_generator_costs_no_slot():
+    def failing():
+        raise RuntimeError("no entropy")
+
+    one = Engine(model(), generator=failing)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="no entropy"):
+            one.generate([1, 2], Params(max_tokens=2))
+
+
+def test_closing_from_another_thread_waits_for_the_pass_and_ends_the_generation():
+    passing, go = threading.Event(), threading.Event()
+
+    class Slow(TableModel):
+        def forward(self, chunks):
+            passing.set()
+            assert go.wait(30)
+            assert not self.closed
+            return super().forward(chunks)
+
+    one = Engine(Slow(hashed(8), n_vocab=8, n_ctx=64, n_slots=1))
+    endings = []
+
+    def generate():
+        try:
+            endings.append(list(one.stream([1, 2], GREEDY))[-1].reason)
+        except BackendError as error:
+            endings.append(str(error))
+
+    reader = threading.Thread(target=generate)
+    reader.start()
+    assert passing.wait(30)
+    closer = threading.Thread(target=one.close)
+    closer.start()
+    go.set()
+    closer.join(30)
+    reader.join(30)
+    assert not reader.is_alive()
+    assert not closer.is_alive()
+    assert one.target.closed
+    assert endings[0] in ("cancelled", "the engine was closed during this generation")

@@ -5,6 +5,7 @@ import sys
 import threading
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from toys import GREEDY, engine, hashed
 
@@ -56,10 +57,35 @@ def test_beginning_token_stands_once_where_the_model_wants_it(adds_bos, text, id
     assert model.passes[0][0].tokens == ids
 
 
-@pytest.mark.parametrize("token", [-1, 8, True])
+@pytest.mark.parametrize("token", [-1, 8])
 def test_prompt_ids_outside_the_vocabulary_are_refused_by_name(token):
     with pytest.raises(InputError, match=rf"the prompt has id {token}; ids of table are 0\.\.7"):
         one().generate([1, token], SHORT)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "said"),
+    [
+        ([1, True], "has id True; ids are whole numbers"),
+        ([1.5, 2.5], r"has id 1\.5; ids are whole numbers"),
+        (["a"], "has id 'a'; ids are whole numbers"),
+        ([[1], [2]], r"has id \[1\]; ids are whole numbers"),
+        (np.ones((2, 2), dtype=int), r"has id \[1, 1\]; ids are whole numbers"),
+        (b"abc", "is b'abc'; it must be text or a sequence of token ids"),
+        (None, "is None; it must be text"),
+        (5, "is 5; it must be text"),
+        ({1, 2}, r"is \{1, 2\}; it must be text"),
+    ],
+)
+def test_a_prompt_that_is_neither_text_nor_ids_is_refused(prompt, said):
+    with pytest.raises(InputError, match=f"the prompt {said}"):
+        one().generate(prompt, SHORT)
+
+
+def test_numpy_ids_are_ids():
+    ids = np.array([1, 2], dtype=np.int32)
+    assert one().generate(ids, SHORT).ids == one().generate(list(ids), SHORT).ids
+    assert one().generate(list(ids), SHORT).ids == one().generate([1, 2], SHORT).ids
 
 
 def test_second_generation_at_once_is_refused_and_the_first_goes_on():

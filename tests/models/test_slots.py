@@ -20,6 +20,7 @@ class Failing:
         self.code = None  # the next passes decode all but their last token, and answer this
         self.keeps_entries = False  # removing says it worked and does nothing
         self.refuses_to_cut = False
+        self.interrupts = False  # the next pass is done, and then Ctrl-C arrives
 
     @property
     def batch(self):
@@ -31,7 +32,11 @@ class Failing:
 
     def decode(self, n_tokens):
         if self.code is None:
-            return self.context.decode(n_tokens)
+            code = self.context.decode(n_tokens)
+            if self.interrupts:
+                self.interrupts = False
+                raise KeyboardInterrupt
+            return code
         if n_tokens > 1:
             self.context.batch.wanted[:n_tokens] = 0
             self.context.decode(n_tokens - 1)
@@ -100,6 +105,28 @@ def any_cache(request, tiny):
     else:
         need(request.param)
         yield from open_cache(tiny["llama"], request.param, can_cut=True)
+
+
+def test_an_interrupt_after_a_pass_leaves_every_slot_as_it_was(any_cache):
+    slots, context = any_cache
+    feed(slots, 0, [3, 4, 5])
+    feed(slots, 1, [6])
+    context.interrupts = True
+    with pytest.raises(KeyboardInterrupt):
+        slots.forward([Chunk(slot=slot, tokens=[7, 8], n_logits=2) for slot in (0, 1)])
+    assert [slots.length(slot) for slot in (0, 1)] == [context.end(slot) for slot in (0, 1)] == [3, 1]
+    after = feed(slots, 0, [9, 10])
+    slots.truncate(0, 0)
+    assert_same(after, feed(slots, 0, [3, 4, 5, 9, 10]))
+
+
+def test_a_cut_looks_at_what_the_library_holds(cache):
+    slots, context = cache
+    feed(slots, 0, [3, 4, 5])
+    context.batch.tokens[0], context.batch.positions[0], context.batch.slots[0] = 9, 3, 0
+    context.decode(1)  # behind the back of the slots
+    slots.truncate(0, 3)
+    assert context.end(0) == 3
 
 
 @pytest.mark.parametrize(("code", "message"), [(-3, "failed .code -3."), (NO_ROOM, "no room in the cache")])

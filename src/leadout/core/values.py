@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from leadout.checks import check_number, is_finite, is_whole, shown
 from leadout.errors import InputError
 
 
@@ -147,20 +148,21 @@ class Sampling:
     min_p: float = 0.0
 
     def __post_init__(self) -> None:
-        _in_range("temperature", self.temperature, 0.0, math.inf, "a number >= 0 (0 is greedy)")
-        _in_range("top_p", self.top_p, math.nextafter(0.0, 1.0), 1.0, "a number in (0, 1]; 1 is off")
-        _in_range("min_p", self.min_p, 0.0, 1.0, "a number in [0, 1]; 0 is off")
-        _in_range("frequency_penalty", self.frequency_penalty, -2.0, 2.0, "a number in [-2, 2]; 0 is off")
-        _in_range("presence_penalty", self.presence_penalty, -2.0, 2.0, "a number in [-2, 2]; 0 is off")
-        smallest = math.nextafter(0.0, 1.0)
-        _in_range("repetition_penalty", self.repetition_penalty, smallest, math.inf, "a number > 0; 1 is off")
-        if isinstance(self.top_k, bool) or not isinstance(self.top_k, int) or self.top_k < 0:
-            raise InputError(f"top_k is {self.top_k!r}; it must be a whole number >= 0 (0 is off)")
+        smallest, largest = math.nextafter(0.0, 1.0), math.inf
+        check_number("temperature", self.temperature, 0.0, largest, "a number >= 0 (0 is greedy)")
+        check_number("top_p", self.top_p, smallest, 1.0, "a number in (0, 1]; 1 is off")
+        check_number("min_p", self.min_p, 0.0, 1.0, "a number in [0, 1]; 0 is off")
+        check_number("frequency_penalty", self.frequency_penalty, -2.0, 2.0, "a number in [-2, 2]; 0 is off")
+        check_number("presence_penalty", self.presence_penalty, -2.0, 2.0, "a number in [-2, 2]; 0 is off")
+        check_number(
+            "repetition_penalty", self.repetition_penalty, smallest, largest, "a number > 0; 1 is off"
+        )
+        if not is_whole(self.top_k) or self.top_k < 0:
+            raise InputError(f"top_k is {shown(self.top_k)}; it must be a whole number >= 0 (0 is off)")
         if not isinstance(self.logit_bias, Mapping):
             raise InputError(f"logit_bias is {self.logit_bias!r}; it must map ids >= 0 to finite numbers")
         for token, bias in self.logit_bias.items():
-            is_id = isinstance(token, int) and not isinstance(token, bool) and token >= 0
-            if not is_id or not _is_finite(bias):
+            if not is_whole(token) or token < 0 or not is_finite(bias):
                 raise InputError(
                     f"logit_bias has {token!r}: {bias!r}; it must map ids >= 0 to finite numbers"
                 )
@@ -175,12 +177,3 @@ class Sampling:
     def has_penalties(self) -> bool:
         """True when the law depends on the text before the row."""
         return (self.repetition_penalty, self.frequency_penalty, self.presence_penalty) != (1.0, 0.0, 0.0)
-
-
-def _in_range(name: str, value: float, low: float, high: float, allowed: str) -> None:
-    if not (_is_finite(value) and low <= value <= high):
-        raise InputError(f"{name} is {value!r}; it must be {allowed}")
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

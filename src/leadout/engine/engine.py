@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from types import TracebackType
 
 import numpy as np
 
 from leadout import __version__
+from leadout.checks import is_whole, shown
 from leadout.drafters.base import Drafter
 from leadout.engine.events import Event, Speculation
 from leadout.engine.generation import Generation
 from leadout.engine.params import Params
 from leadout.engine.result import Provenance, Result, collect
 from leadout.engine.schedule import FixedSchedule, Schedule
-from leadout.errors import InputError, PromptTooLongError
+from leadout.errors import BackendError, InputError, PromptTooLongError
 from leadout.models.base import Model
 
 PREFILL_BATCH = 512
@@ -65,6 +67,9 @@ class Engine:
             widths=target.exact_widths() if exact else None, prefill_batch=prefill_batch, generator=generator,
         )  # fmt: skip
         self._busy = threading.Lock()
+        # Held while caches change, not while a reader looks at an event. Reentrant, as a forgotten iterator
+        # may be collected, and closed, in the middle of it.
+        self._stepping = threading.RLock()
         self._cancelled = threading.Event()
         self._closed = False
 
@@ -153,11 +158,16 @@ class Engine:
         self._cancelled.set()
 
     def close(self) -> None:
-        """End what is running and free target and drafter. Closing twice is allowed."""
-        if self._closed:
-            return
-        self._closed = True
-        self._generation.abandon()
+        """End what is running after its current pass, and free target and drafter; for any thread.
+
+        Closing twice is allowed. Who goes on reading events of a generation gets a BackendError.
+        """
+        self._cancelled.set()
+        with self._stepping:
+            if self._closed:
+                return
+            self._closed = True
+            self._generation.abandon()
         if self._drafter is not None:
             self._drafter.close()
         self._target.close()
@@ -179,20 +189,15 @@ class Engine:
         """Ids of the prompt, checked."""
         if self._closed:
             raise InputError("this engine is closed; load the model again")
-        vocab, info = self._target.vocab, self._target.info
-        if isinstance(prompt, str):
-            ids = vocab.encode(prompt, add_bos=vocab.adds_bos, special=True)
-            if vocab.adds_bos and ids[:2] == [vocab.bos, vocab.bos]:
-                ids = ids[1:]  # the text began with the marker itself
-        else:
-            ids = list(prompt)
+        info = self._target.info
+        ids = self._encode(prompt) if isinstance(prompt, str) else _whole_numbers(prompt)
         if not ids:
             raise InputError(
                 "the prompt is empty and this model has no token to begin with; give at least one token"
             )
         for token in ids:
-            if isinstance(token, bool) or not 0 <= token < info.n_vocab:
-                raise InputError(f"the prompt has id {token!r}; ids of {info.name} are 0..{info.n_vocab - 1}")
+            if not 0 <= token < info.n_vocab:
+                raise InputError(f"the prompt has id {token}; ids of {info.name} are 0..{info.n_vocab - 1}")
         if len(ids) >= info.n_ctx:
             raise PromptTooLongError(
                 f"the prompt has {len(ids)} tokens; a context of {info.n_ctx} takes {info.n_ctx - 1} at most"
@@ -200,13 +205,42 @@ class Engine:
             )
         return ids
 
+    def _encode(self, text: str) -> list[int]:
+        vocab = self._target.vocab
+        ids = vocab.encode(text, add_bos=vocab.adds_bos, special=True)
+        if vocab.adds_bos and ids[:2] == [vocab.bos, vocab.bos]:
+            return ids[1:]  # the text began with the marker itself
+        return ids
+
     def _events(self, prompt: list[int], params: Params) -> Generator[Event, None, None]:
         if not self._busy.acquire(blocking=False):
             raise InputError(
                 "this engine is busy with another generation; finish or close that, or use a second engine"
             )
-        self._cancelled.clear()
         try:
-            yield from self._generation.run(prompt, params, self._cancelled.is_set)
+            self._cancelled.clear()
+            with closing(self._generation.run(prompt, params, self._cancelled.is_set)) as steps:
+                while (event := self._step(steps)) is not None:
+                    yield event
         finally:
             self._busy.release()
+
+    def _step(self, steps: Generator[Event, None, None]) -> Event | None:
+        """The next event, or None after the last."""
+        with self._stepping:
+            if self._closed:
+                raise BackendError("the engine was closed during this generation")
+            return next(steps, None)
+
+
+def _whole_numbers(prompt: Sequence[int]) -> list[int]:
+    """Ids as plain integers; numpy's are welcome, text and truth values are not."""
+    if isinstance(prompt, np.ndarray):
+        prompt = prompt.tolist()
+    if not isinstance(prompt, Sequence) or isinstance(prompt, bytes | bytearray):
+        raise InputError(f"the prompt is {shown(prompt)}; it must be text or a sequence of token ids")
+    ids = [int(token) if isinstance(token, np.integer) else token for token in prompt]
+    for token in ids:
+        if not is_whole(token):
+            raise InputError(f"the prompt has id {shown(token)}; ids are whole numbers")
+    return ids

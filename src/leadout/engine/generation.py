@@ -116,35 +116,44 @@ class Generation:
 
     def _open(self, prompt: Sequence[int], params: Params, index: int) -> Session:
         """Start an answer in the slot that holds most of the prompt."""
-        slot, shared = self._pool.acquire(prompt)
-        session = self._session(slot, prompt, params, index)
+        session, shared = self._admit(prompt, prompt, params, index)
         with suppress(RollbackError):  # the slot is empty then
-            self._target.truncate(slot, min(shared, len(prompt) - 1))
-        session.cached_tokens = self._target.length(slot)
+            self._target.truncate(session.slot, min(shared, len(prompt) - 1))
+        session.cached_tokens = self._target.length(session.slot)
         self._begin(session, prompt)
         return session
 
     def _open_copy(self, lead: Session, prompt: Sequence[int], params: Params, index: int) -> None:
         """Start another answer to the prompt that `lead` has read."""
-        slot, _ = self._pool.acquire(())
-        session = self._session(slot, prompt, params, index)
+        session, _ = self._admit((), prompt, params, index)
         try:
-            self._target.copy(lead.slot, slot, self._target.length(lead.slot))
+            self._target.copy(lead.slot, session.slot, self._target.length(lead.slot))
         except RollbackError:
-            self._target.truncate(slot, 0)
-        session.cached_tokens = self._target.length(slot)
+            self._target.truncate(session.slot, 0)
+        session.cached_tokens = self._target.length(session.slot)
         self._begin(session, prompt)
+
+    def _admit(
+        self, wanted: Sequence[int], prompt: Sequence[int], params: Params, index: int
+    ) -> tuple[Session, int]:
+        """A session in the slot that holds most of `wanted`, and how much of it that is."""
+        slot, shared = self._pool.acquire(wanted)
+        try:
+            session = self._session(slot, prompt, params, index)
+            self._running.append(session)
+        except BaseException:  # an interrupt too: a cached prefix may be lost, a slot never
+            self._pool.release(slot, ())
+            raise
+        return session, shared
 
     def _session(self, slot: int, prompt: Sequence[int], params: Params, index: int) -> Session:
         seed = params.seed if params.rule == "coupled" else None
-        session = Session(
+        return Session(
             index=index, slot=slot, prompt=prompt, params=params,
             vocab=self._target.vocab, n_ctx=self._target.info.n_ctx,
             noise=None if seed is None else Noise(seed, index),
             source=RandomSource(self._generator()), speculation=self.speculation(params),
         )  # fmt: skip
-        self._running.append(session)
-        return session
 
     def _begin(self, session: Session, prompt: Sequence[int]) -> None:
         self._schedule.begin(session.slot)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
+from leadout.checks import check_one_of, check_truth, check_whole
 from leadout.core.values import Sampling
 from leadout.errors import InputError
 
@@ -47,16 +48,14 @@ class Params(Sampling):
 
     def __post_init__(self) -> None:
         Sampling.__post_init__(self)
-        _whole("max_tokens", self.max_tokens, 1, None)
-        _whole("seed", self.seed, 0, 2**64 - 1)
-        _whole("n", self.n, 1, 128)
-        _whole("logprobs", self.logprobs, 0, MAX_LOGPROBS)
-        if isinstance(self.stop, str) or not all(isinstance(s, str) and s for s in self.stop):
+        check_whole("max_tokens", self.max_tokens, 1, optional=True)
+        check_whole("seed", self.seed, 0, 2**64 - 1, optional=True)
+        check_whole("n", self.n, 1, 128)
+        check_whole("logprobs", self.logprobs, 0, MAX_LOGPROBS, optional=True)
+        check_truth("speculate", self.speculate)
+        if not isinstance(self.stop, tuple) or not all(isinstance(each, str) and each for each in self.stop):
             raise InputError(f"stop is {self.stop!r}; it must be a tuple of non-empty strings")
-        if self.verification not in ("auto", "greedy", "coupled", "block", "token"):
-            raise InputError(
-                f"verification is {self.verification!r}; it must be auto, greedy, coupled, block or token"
-            )
+        check_one_of("verification", self.verification, get_args(Verification))
         if self.verification == "greedy" and not self.is_greedy:
             raise InputError(f"verification greedy needs temperature 0, not {self.temperature!r}")
         if self.verification == "coupled" and self.seed is None:
@@ -74,12 +73,3 @@ class Params(Sampling):
         if self.is_greedy:
             return "greedy"
         return "block" if self.seed is None else "coupled"
-
-
-def _whole(name: str, value: int | None, low: int, high: int | None) -> None:
-    if value is None and name != "n":
-        return
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if value is None or not is_whole or value < low or (high is not None and value > high):
-        allowed = f"a whole number in {low}..{high}" if high is not None else f"a whole number >= {low}"
-        raise InputError(f"{name} is {value!r}; it must be {allowed}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from leadout.checks import check_whole
 from leadout.engine.events import Round
 from leadout.errors import InputError
 
@@ -31,7 +32,7 @@ class FixedSchedule:
     """Always `k` tokens."""
 
     def __init__(self, k: int = 4) -> None:
-        _check_k("k", k)
+        check_whole("k", k, 0, MAX_K)
         self._k = k
 
     @property
@@ -55,7 +56,7 @@ class StepSchedule:
 
     def __init__(self, start: int = 4, low: int = 1, high: int = 8) -> None:
         for name, value in (("start", start), ("low", low), ("high", high)):
-            _check_k(name, value)
+            check_whole(name, value, 0, MAX_K)
         if not low <= start <= high:
             raise InputError(f"a step schedule needs low <= start <= high, got {low}, {start}, {high}")
         self._start, self._low, self._high = start, low, high
@@ -79,8 +80,3 @@ class StepSchedule:
         if outcome.drafted:
             step = 1 if outcome.accepted == outcome.drafted else -1
             self._k[slot] = min(self._high, max(self._low, self._k[slot] + step))
-
-
-def _check_k(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_K:
-        raise InputError(f"{name} is {value!r}; it must be a whole number in 0..{MAX_K}")

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from leadout.checks import check_number, check_one_of, check_truth, check_whole
 from leadout.errors import InputError
 
 KvType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
@@ -86,27 +87,34 @@ class GgufOptions:
     exact: bool = False
 
     def __post_init__(self) -> None:
-        _whole("n_ctx", self.n_ctx, 8, None)
-        _whole("n_slots", self.n_slots, 1, 64)
-        _whole("n_batch", self.n_batch, 1, 8192)
-        _whole("n_threads", self.n_threads, 1, 1024)
-        _whole("n_gpu_layers", self.n_gpu_layers, ALL_LAYERS, None)
-        _whole("yarn_orig_ctx", self.yarn_orig_ctx, 1, None)
+        check_whole("n_ctx", self.n_ctx, 8, optional=True)
+        check_whole("n_slots", self.n_slots, 1, 64)
+        check_whole("n_batch", self.n_batch, 1, 8192)
+        check_whole("n_threads", self.n_threads, 1, 1024, optional=True)
+        check_whole("n_gpu_layers", self.n_gpu_layers, ALL_LAYERS)
+        check_whole("yarn_orig_ctx", self.yarn_orig_ctx, 1, optional=True)
         n_positions = (self.n_ctx or DEFAULT_CONTEXT) * self.n_slots
         if n_positions > _MAX_POSITIONS:
             raise InputError(
                 f"n_ctx is {self.n_ctx} and n_slots {self.n_slots}: {n_positions} positions in all; "
                 f"a cache holds at most {_MAX_POSITIONS}"
             )
-        _positive("rope_freq_base", self.rope_freq_base)
-        _positive("rope_freq_scale", self.rope_freq_scale)
-        if self.yarn_ext_factor is not None and not 0 <= self.yarn_ext_factor < math.inf:
-            raise InputError(f"yarn_ext_factor is {self.yarn_ext_factor!r}; it must be a number >= 0")
-        _one_of("flash_attn", self.flash_attn, get_args(FlashAttention))
-        _one_of("kv_type_k", self.kv_type_k, get_args(KvType))
-        _one_of("kv_type_v", self.kv_type_v, get_args(KvType))
+        for name, value, low in (
+            ("rope_freq_base", self.rope_freq_base, math.nextafter(0.0, 1.0)),
+            ("rope_freq_scale", self.rope_freq_scale, math.nextafter(0.0, 1.0)),
+            ("yarn_ext_factor", self.yarn_ext_factor, 0.0),
+        ):
+            if value is not None:
+                allowed = f"a number {'> 0' if low else '>= 0'}, or None to keep the model's"
+                check_number(name, value, low, math.inf, allowed)
+        check_truth("use_mmap", self.use_mmap)
+        check_truth("use_mlock", self.use_mlock)
+        check_truth("exact", self.exact)
+        check_one_of("flash_attn", self.flash_attn, get_args(FlashAttention))
+        check_one_of("kv_type_k", self.kv_type_k, get_args(KvType))
+        check_one_of("kv_type_v", self.kv_type_v, get_args(KvType))
         if self.rope_scaling is not None:
-            _one_of("rope_scaling", self.rope_scaling, get_args(RopeScaling))
+            check_one_of("rope_scaling", self.rope_scaling, get_args(RopeScaling))
         if self.kv_type_v in QUANTISED_KV and self.flash_attn == "off":
             raise InputError(
                 f"kv_type_v is {self.kv_type_v!r}, which needs flash attention, but flash_attn is 'off'; "
@@ -116,22 +124,3 @@ class GgufOptions:
     def context_length(self, n_ctx_train: int) -> int:
         """Positions per slot for a model trained for `n_ctx_train` of them."""
         return self.n_ctx if self.n_ctx is not None else min(n_ctx_train, DEFAULT_CONTEXT)
-
-
-def _whole(name: str, value: int | None, low: int, high: int | None) -> None:
-    if value is None:
-        return
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if not is_whole or value < low or (high is not None and value > high):
-        allowed = f">= {low}" if high is None else f"{low}..{high}"
-        raise InputError(f"{name} is {value!r}; it must be a whole number {allowed}")
-
-
-def _positive(name: str, value: float | None) -> None:
-    if value is not None and not 0 < value < math.inf:
-        raise InputError(f"{name} is {value!r}; it must be a number > 0, or None to keep the model's")
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise InputError(f"{name} is {value!r}; it must be one of {', '.join(allowed)}")

@@ -83,9 +83,16 @@ class SlotCache:
         if not self._can_cut:
             self._take_snapshots(chunks)
         groups = list(_split(chunks, len(self._context.batch.tokens), self._context.max_rows))
-        rows = self._run(chunks, groups)
-        for chunk in chunks:
-            self._slots[chunk.slot].tokens.extend(chunk.tokens)
+        lengths = [self.length(chunk.slot) for chunk in chunks]
+        try:
+            rows = self._run(chunks, groups)
+            for chunk in chunks:
+                self._slots[chunk.slot].tokens.extend(chunk.tokens)
+        except BaseException:  # an interrupt too, which comes as soon as the library has returned
+            for chunk, length in zip(chunks, lengths, strict=True):
+                del self._slots[chunk.slot].tokens[length:]
+            self._put_back(chunks)
+            raise
         return rows
 
     def truncate(self, slot: int, length: int) -> None:
@@ -93,7 +100,8 @@ class SlotCache:
         held = self._slot(slot)
         if not 0 <= length <= len(held.tokens):
             raise BackendError(f"slot {slot} holds {len(held.tokens)} tokens; it cannot be cut to {length}")
-        if length < len(held.tokens):
+        # What the library holds is asked as well: an interrupt may have parted it from our list.
+        if length < len(held.tokens) or self._context.end(slot) != length:
             self._rewind(slot, length)
 
     def copy(self, source: int, target: int, length: int) -> None:
@@ -143,10 +151,9 @@ class SlotCache:
                     raise BackendError(f"token id {token} is outside the vocabulary 0..{self._n_vocab - 1}")
 
     def _run(self, chunks: Sequence[Chunk], groups: Sequence[list[_Piece]]) -> list[NDArray[np.float32]]:
-        """Decode the groups in turn; on failure bring every slot back to where it was."""
+        """Decode the groups in turn; once more, with the cache tidied up, when there was no room."""
         answer = self._decode_all(chunks, groups)
         if isinstance(answer, int):
-            self._put_back(chunks)
             reason = "no room in the cache" if answer == NO_ROOM else f"code {answer}"
             raise BackendError(
                 f"the forward pass failed ({reason}): {self._last_errors() or 'no more is known'}"

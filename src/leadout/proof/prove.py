@@ -9,13 +9,13 @@ from typing import Protocol
 
 import numpy as np
 
+from leadout.checks import check_whole
 from leadout.drafters.base import Drafter
 from leadout.drafters.model import ModelDrafter
 from leadout.drafters.ngram import NgramDrafter
 from leadout.engine.engine import Engine
 from leadout.engine.params import Params
 from leadout.engine.schedule import FixedSchedule
-from leadout.errors import InputError
 from leadout.models.base import Model
 from leadout.proof.equality import EqualityReport, compare_answers
 from leadout.proof.law import N_JUDGED, LawReport, judge_law
@@ -62,16 +62,10 @@ class ProofOptions:
     exact: bool = False
 
     def __post_init__(self) -> None:
-        limits = {
-            "n_prompts": (1, len(TEXTS)),
-            "n_tokens": (8, 1024),
-            "n_draws": (100, 100_000),
-            "k": (1, 16),
-        }
-        for name, (low, high) in limits.items():
-            value = asdict(self)[name]
-            if not low <= value <= high:
-                raise InputError(f"{name} is {value!r}; it must be a whole number in {low}..{high}")
+        check_whole("n_prompts", self.n_prompts, 1, len(TEXTS))
+        check_whole("n_tokens", self.n_tokens, 8, 1024)
+        check_whole("n_draws", self.n_draws, 100, 100_000)
+        check_whole("k", self.k, 1, 16)
 
 
 DEFAULT_OPTIONS = ProofOptions()
