@@ -6,7 +6,6 @@ import json
 import re
 import socket
 import subprocess
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -15,6 +14,7 @@ from typing import Any
 
 from leadout.bench.answer import Answer
 from leadout.bench.peers import PeerSettings
+from leadout.bench.words import LastWords
 from leadout.engine.params import Params
 from leadout.errors import ProviderError
 
@@ -69,8 +69,8 @@ class LlamaServerPeer:
         self._settings = settings
         self._help = _output(settings.program, "--help")
         self._version = (re.search(r"version: .*", _output(settings.program, "--version")) or ["unknown"])[0]
-        self._words = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
-        self._process: subprocess.Popen[str] | None = None
+        self._words = LastWords()
+        self._process: subprocess.Popen[bytes] | None = None
         self._url, self._keeps, self._is_used = "", False, False
         self._http = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never through a proxy
         try:
@@ -93,6 +93,8 @@ class LlamaServerPeer:
 
     def answer(self, prompt: Sequence[int], params: Params) -> Answer:
         """What the server gives, by its own clock: HTTP is not counted."""
+        if self._process is None:
+            raise ProviderError("llama-server is closed")
         asked: dict[str, object] = {
             "prompt": list(prompt), "n_predict": params.max_tokens, "temperature": params.temperature,
             "top_k": params.top_k if params.temperature > 0 else 1, "top_p": params.top_p,
@@ -113,13 +115,13 @@ class LlamaServerPeer:
         port = _free_port()
         command = server_command(self._settings, self._help, port)
         self._url, self._is_used = f"http://127.0.0.1:{port}", False
-        self._process = subprocess.Popen(command, stdout=self._words, stderr=self._words, text=True)
+        self._process = subprocess.Popen(command, stdout=self._words.file, stderr=self._words.file)
         until = time.monotonic() + START_S
         while not self._is_ready():
             if self._process.poll() is not None:
-                raise ProviderError(f"llama-server ended: {self._last_words()}")
+                raise ProviderError(f"llama-server ended: {self._words.read()}")
             if time.monotonic() > until:
-                raise ProviderError(f"llama-server was not ready after {START_S:.0f} s: {self._last_words()}")
+                raise ProviderError(f"llama-server was not ready after {START_S:.0f} s: {self._words.read()}")
             time.sleep(0.1)
 
     def _stop(self) -> None:
@@ -152,13 +154,8 @@ class LlamaServerPeer:
                 text = error.read().decode("utf-8", "replace")
             raise ProviderError(f"llama-server said {error.code}: {text[:300]}") from error
         except (OSError, ValueError) as error:
-            raise ProviderError(f"llama-server did not answer: {error}; {self._last_words()}") from error
+            raise ProviderError(f"llama-server did not answer: {error}; {self._words.read()}") from error
         return read
-
-    def _last_words(self) -> str:
-        self._words.seek(0)
-        said = [line.strip() for line in self._words.read().splitlines() if line.strip()]
-        return said[-1] if said else "it said nothing"
 
 
 def read_completion(said: dict[str, Any], ends: frozenset[int]) -> Answer:

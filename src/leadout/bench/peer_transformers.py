@@ -1,7 +1,7 @@
 """Hugging Face transformers: assisted generation or prompt lookup; on a CPU, GGUF weights become float32.
 
-The draft model keeps its own defaults: a confidence threshold decides how long it drafts. Lookup drafts 10 tokens,
-as its authors do. Caches do not outlive a call.
+The draft model keeps its own defaults: a confidence threshold decides how long it drafts. Lookup drafts 10
+tokens, as its authors do. Caches do not outlive a call.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -19,13 +18,13 @@ from typing import Any, Protocol
 from leadout.bench.answer import Answer
 from leadout.bench.contenders import Answerer, Contender
 from leadout.bench.specs import PEERS, Spec
+from leadout.bench.words import LastWords
 from leadout.engine.params import Params
 from leadout.errors import ProviderError
 
 MODULES = {"llama-cpp-python": "llama_cpp", "transformers": "transformers", "openvino": "openvino_genai"}
 PACKAGES = {"llama-cpp-python": "llama-cpp-python", "transformers": "transformers torch gguf accelerate",
             "openvino": "openvino-genai"}  # fmt: skip
-_WORDS = 4000  # of what a process said before it ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,10 +147,15 @@ class ProcessPeer:
 
     def __init__(self, settings: PeerSettings) -> None:
         self._kind = settings.kind
-        self._words = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        self._words = LastWords()
         command = [sys.executable, "-m", "leadout.bench.peer_worker"]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words, text=True, bufsize=1
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._words.file,
+            text=True,
+            bufsize=1,
         )
         try:
             self._version = str(self._ask({"open": asdict(settings)})["version"])
@@ -199,13 +203,8 @@ class ProcessPeer:
         except OSError:
             line = ""
         if not line:
-            raise ProviderError(f"{self._kind} ended: {self._last_words()}")
+            raise ProviderError(f"{self._kind} ended: {self._words.read()}")
         reply: dict[str, Any] = json.loads(line)
         if "error" in reply:
             raise ProviderError(f"{self._kind} failed: {reply['error']}")
         return reply
-
-    def _last_words(self) -> str:
-        self._words.seek(0)
-        said = [line for line in self._words.read()[-_WORDS:].splitlines() if line.strip()]
-        return said[-1] if said else f"exit code {self._process.wait()}"

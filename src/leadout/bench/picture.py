@@ -101,16 +101,10 @@ def _costs(axes: Axes, costs: Mapping[str, Any]) -> None:
 
 def _calibration(axes: Axes, calibration: Mapping[str, Any]) -> None:
     axes.plot([0, 1], [0, 1], color="black", lw=0.8)
-    for name, bins in calibration.items():
-        filled = [each for each in bins if each["n"]]
-        axes.plot(
-            [each["predicted"] for each in filled],
-            [each["stood"] for each in filled],
-            "o-",
-            ms=3,
-            lw=1,
-            label=name,
-        )
+    for name, each in calibration.items():
+        table = each["reliability"]
+        predicted, stood = [row["predicted"] for row in table], [row["stood"] for row in table]
+        axes.plot(predicted, stood, "o-", ms=3, lw=1, label=f"{name}, Brier {each['brier']:.3f}")
     axes.set_xlabel("predicted acceptance")
     axes.set_ylabel("share accepted")
     axes.legend(fontsize=7)

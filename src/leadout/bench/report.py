@@ -67,8 +67,10 @@ def summarise(run: Run, plains: Sequence[str]) -> dict[str, dict[str, Figures]]:
         Contenders that decode plainly with leadout; the first is what `speedup` is measured against.
     """
     grouped: dict[str, dict[str, list[Taken]]] = defaultdict(lambda: defaultdict(list))
+    order = dict.fromkeys(plains)
     for each in run.answers:
         grouped[each.workload][each.contender].append(each)
+        order.setdefault(each.contender)
     figures: dict[str, dict[str, Figures]] = {}
     for workload, by_contender in grouped.items():
         plain = _by_place(by_contender.get(plains[0], ()))
@@ -76,9 +78,8 @@ def summarise(run: Run, plains: Sequence[str]) -> dict[str, dict[str, Figures]]:
         if len(plains) > 1:
             fastest = min((by_contender.get(name, []) for name in plains), key=_median_token_s)
             best = _by_place(fastest)
-        names = [*plains, *sorted(by_contender.keys() - set(plains))]
         figures[workload] = {
-            name: _figures(by_contender[name], plain, best) for name in names if name in by_contender
+            name: _figures(by_contender[name], plain, best) for name in order if name in by_contender
         }
     return figures
 
