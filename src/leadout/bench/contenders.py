@@ -1,0 +1,107 @@
+"""Who answers: a name, and a way to make an engine that remembers nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from leadout.bench.answer import Answer
+from leadout.bench.specs import Spec
+from leadout.drafters.base import Drafter
+from leadout.drafters.model import ModelDrafter
+from leadout.drafters.ngram import NgramDrafter
+from leadout.engine.engine import Engine
+from leadout.engine.params import Params
+from leadout.engine.schedule import FixedSchedule, Schedule, StepSchedule
+from leadout.errors import InputError
+from leadout.loading import LoadedModels
+from leadout.models.base import Model
+
+
+class Answerer(Protocol):
+    """Answers the calls of one unit, in order."""
+
+    def answer(self, prompt: Sequence[int], params: Params) -> Answer:
+        """The answer to a prompt, with its times."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """One way to answer.
+
+    Parameters
+    ----------
+    name : str
+        For reports; unique in a run.
+    fresh : callable
+        Makes an answerer for one unit. Its caches are empty, and it remembers no text; measured costs may be
+        shared by those that one contender makes, as they hold none.
+    """
+
+    name: str
+    fresh: Callable[[], Answerer]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineAnswerer:
+    """leadout's engine as an answerer."""
+
+    engine: Engine
+
+    def answer(self, prompt: Sequence[int], params: Params) -> Answer:
+        """What the engine's events come to."""
+        return Answer.of(self.engine.stream(prompt, params))
+
+
+def engine_contender(name: str, make: Callable[[], Engine]) -> Contender:
+    """A contender of leadout's own; `make` builds an engine around models that others use in turn.
+
+    A new engine takes nothing from the caches of its target, whatever they hold.
+    """
+    return Contender(name=name, fresh=lambda: EngineAnswerer(make()))
+
+
+def own_contender(spec: Spec, models: LoadedModels, *, drafts_ngrams: bool, exact: bool) -> Contender:
+    """The contender that `spec` asks for.
+
+    Parameters
+    ----------
+    models : LoadedModels
+        Target and draft model; shared with other contenders, never closed here.
+    drafts_ngrams : bool
+        True when the run's draft is n-gram lookup.
+    exact : bool
+        See `Engine`.
+
+    Raises
+    ------
+    InputError
+        If it drafts, and there is nothing to draft with.
+    """
+    if spec.kind in ("fixed", "step") and models.draft is None and not drafts_ngrams:
+        raise InputError(f"contender {spec.name} needs a draft; give one with --draft ngram or --draft MODEL")
+
+    def make() -> Engine:
+        return Engine(models.target, _drafter(spec, models), schedule=_schedule(spec), exact=exact)
+
+    return engine_contender(spec.name, make)
+
+
+def _drafter(spec: Spec, models: LoadedModels) -> Drafter | None:
+    if spec.is_plain:
+        return None
+    if spec.kind == "ngram" or models.draft is None:
+        return NgramDrafter()
+    return ModelDrafter(emptied(models.draft), forbidden=models.forbidden)
+
+
+def emptied(model: Model) -> Model:
+    """`model` with empty caches: a new drafter takes them to be so."""
+    for slot in range(model.info.n_slots):
+        model.truncate(slot, 0)
+    return model
+
+
+def _schedule(spec: Spec) -> Schedule:
+    return StepSchedule(spec.k, high=max(8, spec.k)) if spec.kind == "step" else FixedSchedule(spec.k)

@@ -1,0 +1,210 @@
+"""Other engines as contenders: one seam for all, each library in a process of its own.
+
+The process speaks one JSON object a line: settings first, then requests; see `peer_worker`. So libraries that
+would clash never meet, and a crash costs one contender.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+from leadout.bench.answer import Answer
+from leadout.bench.contenders import Answerer, Contender
+from leadout.bench.specs import PEERS, Spec
+from leadout.bench.words import LastWords
+from leadout.engine.params import Params
+from leadout.errors import ProviderError
+
+MODULES = {"llama-cpp-python": "llama_cpp", "transformers": "transformers", "openvino": "openvino_genai"}
+PACKAGES = {"llama-cpp-python": "llama-cpp-python", "transformers": "transformers torch gguf accelerate",
+            "openvino": "openvino-genai"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerSettings:
+    """What a peer is opened with.
+
+    Parameters
+    ----------
+    kind, mode : str
+        As in `Spec`; the mode is decided.
+    target, draft : str
+        Paths of GGUF files; draft is "" unless the mode is "draft".
+    n_ctx, n_threads, n_gpu_layers : int
+        As leadout's own; -1 GPU layers are all.
+    ends : tuple of int
+        Ids that end an answer.
+    program : str
+        Path of llama-server; "" for the others.
+    """
+
+    kind: str
+    mode: str
+    target: str
+    draft: str = ""
+    n_ctx: int = 4096
+    n_threads: int = 1
+    n_gpu_layers: int = 0
+    ends: tuple[int, ...] = ()
+    program: str = ""
+
+
+class Peer(Protocol):
+    """Another engine with its models loaded."""
+
+    @property
+    def version(self) -> str:
+        """Of the engine."""
+
+    def forget(self) -> None:
+        """Drop caches and memories: the next prompt is read from its first token on."""
+
+    def answer(self, prompt: Sequence[int], params: Params) -> Answer:
+        """The answer to a prompt, with its times."""
+
+    def close(self) -> None:
+        """Free everything. Closing twice is allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerSetup:
+    """What all peers of a run have in common; fields as in `PeerSettings`, `program` of llama-server."""
+
+    target: Path | None
+    draft: Path | None
+    n_ctx: int
+    n_threads: int
+    n_gpu_layers: int
+    ends: tuple[int, ...]
+    program: str
+
+    def settings(self, spec: Spec) -> PeerSettings:
+        """What a peer is opened with; it uses a draft model where there is one and it can.
+
+        Raises
+        ------
+        ProviderError
+            If it cannot take part here, with the next step.
+        """
+        if self.target is None:
+            raise ProviderError("the target has no file")
+        if spec.kind == "llama-server" and not self.program:
+            raise ProviderError("llama-server is not on PATH; name it with --llama-server FILE")
+        if spec.kind in MODULES and find_spec(MODULES[spec.kind]) is None:
+            raise ProviderError(f"{MODULES[spec.kind]} is not installed; pip install {PACKAGES[spec.kind]}")
+        if spec.mode == "draft" and self.draft is None:
+            raise ProviderError("it is to use a draft model, and --draft names none")
+        can = PEERS[spec.kind]
+        mode = spec.mode or next(each for each in can if each != "draft" or self.draft is not None)
+        return PeerSettings(
+            kind=spec.kind, mode=mode, target=str(self.target.absolute()),
+            draft=str(self.draft.absolute()) if self.draft is not None and mode == "draft" else "",
+            n_ctx=self.n_ctx, n_threads=self.n_threads, n_gpu_layers=self.n_gpu_layers, ends=self.ends,
+            program=self.program,
+        )  # fmt: skip
+
+
+def open_peer(settings: PeerSettings) -> Peer:
+    """Start a peer.
+
+    Raises
+    ------
+    ProviderError
+        If it cannot load the models.
+    """
+    if settings.kind == "llama-server":
+        from leadout.bench.peer_llama_server import LlamaServerPeer
+
+        return LlamaServerPeer(settings)
+    return ProcessPeer(settings)
+
+
+def peer_contender(name: str, peer: Peer) -> Contender:
+    """A peer as a contender: it forgets before every unit."""
+
+    def fresh() -> Answerer:
+        peer.forget()
+        return peer
+
+    return Contender(name=name, fresh=fresh)
+
+
+class ProcessPeer:
+    """A peer in a process of its own, which is this Python with `leadout.bench.peer_worker`.
+
+    Raises
+    ------
+    ProviderError
+        If the process ends or reports an error, here and in every method.
+    """
+
+    def __init__(self, settings: PeerSettings) -> None:
+        self._kind = settings.kind
+        self._words = LastWords()
+        command = [sys.executable, "-m", "leadout.bench.peer_worker"]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._words.file,
+            text=True,
+            bufsize=1,
+        )
+        try:
+            self._version = str(self._ask({"open": asdict(settings)})["version"])
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def version(self) -> str:
+        """Of the library."""
+        return self._version
+
+    def forget(self) -> None:
+        """Drop what it holds."""
+        self._ask({"forget": True})
+
+    def answer(self, prompt: Sequence[int], params: Params) -> Answer:
+        """What the library answers, by its own clock."""
+        law = {
+            "temperature": params.temperature, "top_k": params.top_k, "top_p": params.top_p,
+            "min_p": params.min_p, "seed": params.seed, "max_tokens": params.max_tokens,
+        }  # fmt: skip
+        read = self._ask({"answer": {"prompt": list(prompt), "params": law}})
+        return Answer(**{**read, "ids": tuple(read["ids"])})
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._words.close()
+
+    def _ask(self, request: dict[str, object]) -> dict[str, Any]:
+        if self._process.stdin is None or self._process.stdout is None or self._process.stdin.closed:
+            raise ProviderError(f"{self._kind} is closed")
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            line = self._process.stdout.readline()
+        except OSError:
+            line = ""
+        if not line:
+            raise ProviderError(f"{self._kind} ended: {self._words.read()}")
+        reply: dict[str, Any] = json.loads(line)
+        if "error" in reply:
+            raise ProviderError(f"{self._kind} failed: {reply['error']}")
+        return reply

@@ -1,0 +1,124 @@
+"""The run: every contender answers every unit once per repeat, in turns, with fresh caches.
+
+Which contender goes first changes from unit to unit, so that a machine that slows down favours none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from leadout.bench.answer import Answer
+from leadout.bench.contenders import Contender
+from leadout.bench.workloads import Unit
+from leadout.engine.params import Params
+from leadout.errors import ProviderError
+
+WARM_UP_TOKENS = 12
+
+
+class Progress(Protocol):
+    """Told how far the run is."""
+
+    def __call__(self, part: str, done: int, total: int, /) -> None:
+        """`done` of `total` steps of this part are over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """One answer of the run, and what it is an answer to."""
+
+    workload: str
+    unit: str
+    call: int
+    repeat: int
+    contender: str
+    prompt_tokens: int
+    answer: Answer
+
+    @property
+    def place(self) -> tuple[str, str, int, int]:
+        """What answers are paired by."""
+        return (self.workload, self.unit, self.call, self.repeat)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """All answers, in the order they were given, and what went wrong on the way."""
+
+    answers: tuple[Taken, ...]
+    notes: tuple[str, ...] = ()
+
+
+def run(
+    units: Sequence[Unit],
+    contenders: Sequence[Contender],
+    params: Params,
+    *,
+    repeats: int,
+    progress: Progress | None = None,
+) -> Run:
+    """Let the contenders answer in turns.
+
+    Parameters
+    ----------
+    units : sequence of Unit, length >= 1
+    contenders : sequence of Contender
+        The first is the one that others are compared with.
+    params : Params
+        How answers are drawn; `max_tokens` is each unit's own.
+    repeats : int >= 1
+        Times that everything is answered.
+    progress : Progress or None
+
+    Returns
+    -------
+    Run
+        An engine of somebody else's that failed is left out from there on, with a note.
+    """
+    in_it, notes = list(contenders), []
+
+    def drop(contender: Contender, error: ProviderError) -> None:
+        in_it.remove(contender)
+        notes.append(f"{contender.name} was left out: {error}")
+
+    for contender in contenders:
+        try:
+            contender.fresh().answer(_warm_up(units[0]), replace(params, max_tokens=WARM_UP_TOKENS))
+        except ProviderError as error:
+            drop(contender, error)
+    taken: list[Taken] = []
+    turns = [(repeat, number) for repeat in range(repeats) for number in range(len(units))]
+    for done, (repeat, number) in enumerate(turns):
+        if progress is not None:
+            progress(units[number].workload, done, len(turns))
+        for contender in rotated(in_it, repeat + number):
+            try:
+                taken += _answers(units[number], contender, params, repeat)
+            except ProviderError as error:
+                drop(contender, error)
+    return Run(answers=tuple(taken), notes=tuple(notes))
+
+
+def rotated(contenders: Sequence[Contender], turn: int) -> list[Contender]:
+    """The contenders in the order of this turn: each begins once in as many turns as there are contenders."""
+    first = turn % len(contenders) if contenders else 0
+    return [*contenders[first:], *contenders[:first]]
+
+
+def _answers(unit: Unit, contender: Contender, params: Params, repeat: int) -> list[Taken]:
+    answerer = contender.fresh()
+    params = replace(params, max_tokens=unit.max_tokens)
+    return [
+        Taken(
+            workload=unit.workload, unit=unit.name, call=call, repeat=repeat, contender=contender.name,
+            prompt_tokens=len(prompt), answer=answerer.answer(prompt, params),
+        )
+        for call, prompt in enumerate(unit.calls)
+    ]  # fmt: skip
+
+
+def _warm_up(unit: Unit) -> list[int]:
+    """A prompt that no unit has: the end of the first one, backwards."""
+    return list(reversed(unit.calls[0][-24:]))

@@ -1,0 +1,103 @@
+"""What can take part in a benchmark, and how the command line names it: KIND[:ARGUMENT][@PROVIDER]."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from leadout.engine.schedule import MAX_K, FixedSchedule
+from leadout.errors import InputError
+
+OWN = ("plain", "ngram", "fixed", "step")
+"""leadout's own: plain decoding; n-gram lookup; the draft at a fixed k; the draft with a stepping k."""
+
+PEERS: dict[str, tuple[str, ...]] = {
+    "llama-cpp-python": ("lookup", "plain"),
+    "llama-server": ("draft", "lookup", "plain"),
+    "transformers": ("draft", "lookup", "plain"),
+    "openvino": ("draft", "lookup", "plain"),
+}
+"""Other engines and what they can do."""
+
+PLAIN = "plain"
+DEFAULT_K: int = inspect.signature(FixedSchedule).parameters["k"].default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """One contender as asked for.
+
+    Parameters
+    ----------
+    kind : str
+        One of OWN or PEERS.
+    k : int
+        Tokens to draft in a round; of leadout's own drafting kinds.
+    mode : str
+        What a peer does: "draft", "lookup" or "plain"; "" leaves it the best that it can do.
+    provider : "ik", "llama" or ""
+        What runs leadout's models; "" is the run's provider.
+    """
+
+    kind: str
+    k: int = 0
+    mode: str = ""
+    provider: Literal["ik", "llama", ""] = ""
+
+    @property
+    def name(self) -> str:
+        """As it is written in reports."""
+        argument = self.mode or (str(self.k) if self.kind in OWN and self.kind != PLAIN else "")
+        return (
+            self.kind + (f":{argument}" if argument else "") + (f"@{self.provider}" if self.provider else "")
+        )
+
+    @property
+    def is_peer(self) -> bool:
+        """True for other engines than leadout."""
+        return self.kind in PEERS
+
+    @property
+    def is_plain(self) -> bool:
+        """True for plain decoding by leadout."""
+        return self.kind == PLAIN
+
+
+def parse_specs(text: str) -> tuple[Spec, ...]:
+    """The contenders of "fixed:4,ngram:3,plain@llama,llama-server:lookup"; plain decoding always comes first.
+
+    Raises
+    ------
+    InputError
+        If a part is not such, or stands twice.
+    """
+    given = [_parse(part.strip()) for part in text.split(",") if part.strip()]
+    specs = [Spec(kind=PLAIN), *(spec for spec in given if spec != Spec(kind=PLAIN))]
+    names = [spec.name for spec in specs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"{twice[0]} stands twice in {text!r}; name every contender once")
+    return tuple(specs)
+
+
+def _parse(text: str) -> Spec:
+    rest, _, provider = text.partition("@")
+    kind, _, argument = rest.partition(":")
+    if kind not in OWN and kind not in PEERS:
+        raise InputError(f"contender {text!r} is not known; there are {', '.join((*OWN, *PEERS))}")
+    if provider and (kind in PEERS or provider not in ("ik", "llama")):
+        raise InputError(f"contender {text!r}: @ik or @llama may follow {', '.join(OWN)}, nothing else")
+    known = cast("Literal['ik', 'llama', '']", provider)
+    if kind in PEERS:
+        if argument and argument not in PEERS[kind]:
+            raise InputError(f"contender {text!r}: {kind} can do {', '.join(PEERS[kind])}")
+        return Spec(kind=kind, mode=argument)
+    if kind == PLAIN:
+        if argument:
+            raise InputError(f"contender {text!r}: plain takes no number")
+        return Spec(kind=kind, provider=known)
+    k = DEFAULT_K if not argument else int(argument) if argument.isascii() and argument.isdigit() else 0
+    if not 1 <= k <= MAX_K:
+        raise InputError(f"contender {text!r}: what follows {kind}: is k, a whole number in 1..{MAX_K}")
+    return Spec(kind=kind, k=k, provider=known)

@@ -1,0 +1,56 @@
+"""Figures as tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.table import Table
+
+from leadout.bench.record import Spread
+from leadout.bench.report import Figures
+
+_NONE = "-"
+
+
+def figures_table(figures: Mapping[str, Mapping[str, Figures]]) -> Table:
+    """One row per workload and contender; medians with the range behind them."""
+    several = any(each.speedup_best_plain for by_name in figures.values() for each in by_name.values())
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("workload")
+    table.add_column("contender", overflow="fold")
+    headings = ["speedup", *(["over best plain"] if several else []), "with prompt", "tok/s"]
+    for heading in (*headings, "tokens/pass", "acceptance", "same text"):
+        table.add_column(heading, justify="right")
+    for workload, by_name in figures.items():
+        for i, (name, each) in enumerate(by_name.items()):
+            best = [_ratio(each.speedup_best_plain)] if several else []
+            table.add_row(
+                workload if i == 0 else "",
+                name,
+                _ratio(each.speedup),
+                *best,
+                _ratio(each.speedup_whole),
+                _NONE if each.tokens_per_s is None else f"{each.tokens_per_s.median:.1f}",
+                _NONE if each.tokens_per_pass is None else f"{each.tokens_per_pass:.2f}",
+                _NONE if each.acceptance is None else f"{each.acceptance:.0%}",
+                f"{each.n_same}/{each.n_answers}",
+                end_section=i == len(by_name) - 1,
+            )
+    return table
+
+
+def widths_table(costs: Mapping[str, Mapping[int, Spread]], unit: str = "ms") -> Table:
+    """One row per name, one column per width."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(f"verify pass, {unit}")
+    widths = sorted({width for by_width in costs.values() for width in by_width})
+    for width in widths:
+        table.add_column(f"w={width}", justify="right")
+    for name, by_width in costs.items():
+        cells = [f"{by_width[width].median:.3g}" if width in by_width else _NONE for width in widths]
+        table.add_row(name, *cells)
+    return table
+
+
+def _ratio(spread: Spread | None) -> str:
+    return _NONE if spread is None else f"{spread.median:.2f} ({spread.low:.2f}..{spread.high:.2f})"

@@ -1,0 +1,160 @@
+"""The whole benchmark on models from a table, the command on tiny files, and once on a real model."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from talk import CHATML, talker
+
+from leadout.bench.bench import bench
+from leadout.bench.options import BenchOptions
+from leadout.bench.record import write_record
+from leadout.errors import InputError
+from leadout.loading import LoadedModels
+from leadout.models.options import GgufOptions
+from leadout.testing.tiny_gguf import write_tiny_gguf
+from real_models import SMALL, real_model
+
+
+def measure(tmp_path, *, n_ctx=16_384, draft="draft", loaded=None, **change):
+    def load(provider):
+        models = LoadedModels(
+            target=talker(n_ctx=n_ctx), draft=talker(2, n_ctx=n_ctx) if draft == "draft" else None
+        )
+        if loaded is not None:
+            loaded[provider] = models
+        return models
+
+    given = {"max_tokens": 5, "n_prompts": 2, "n_calls": 3, "vs": "ngram:2,fixed:2"}
+    options = BenchOptions(**{**given, **change}, out=tmp_path / "bench.json")
+    return bench(load, options, GgufOptions(), draft=draft)
+
+
+def test_every_workload_is_answered_by_every_contender_with_the_same_text(tmp_path):
+    done = measure(tmp_path)
+    assert list(done.figures) == ["chat", "code", "edit", "extraction", "maths", "long_document", "agent"]
+    for workload, by_name in done.figures.items():
+        assert list(by_name) == ["plain", "ngram:2", "fixed:2"]
+        for each in by_name.values():
+            assert each.n_answers == each.n_same == (3 if workload == "agent" else 2)
+            assert each.speedup.n == (1 if workload == "agent" else 2)
+    assert done.notes == ()
+
+
+def test_record_has_provenance_spread_and_every_answer(tmp_path):
+    done = measure(tmp_path, workloads="chat,agent", repeats=2)
+    out = tmp_path / "deep" / "bench.json"
+    write_record(out, "bench", {"seed": None}, done.to_json("plain"))
+    record = json.loads(out.read_text())
+    figures = record["figures"]
+    assert {"commit", "machine", "date", "arguments", "command", "leadout"} <= set(record)
+    assert len(figures["answers"]) == 3 * 2 * (2 + 3)
+    assert all(each["same_as_plain"] for each in figures["answers"])
+    assert set(figures["workloads"]["chat"]["fixed:2"]["speedup"]) == {"median", "low", "high", "n"}
+    assert "1" in figures["verify_ms_by_width"]["plain"]
+    assert figures["models"]["run"]["target"]["name"] == "talker"
+
+
+def test_providers_are_loaded_once_each_and_closed(tmp_path):
+    loaded = {}
+    measure(tmp_path, workloads="maths", vs="plain@llama,ngram:2@llama,fixed:2", loaded=loaded)
+    assert list(loaded) == ["", "llama"]
+    assert all(models.target.closed and models.draft.closed for models in loaded.values())
+
+
+def test_models_are_closed_when_something_is_wrong(tmp_path):
+    loaded = {}
+    with pytest.raises(InputError, match="contender fixed:2 needs a draft"):
+        measure(tmp_path, draft="none", loaded=loaded)
+    assert loaded[""].target.closed
+
+
+def test_prompts_that_do_not_fit_are_left_out_with_a_note(tmp_path):
+    done = measure(tmp_path, n_ctx=4096, workloads="chat,long_document")
+    assert list(done.figures) == ["chat"]
+    assert [note.split(" was ")[0] for note in done.notes] == [
+        "long_document 'hut handbook'", "long_document 'ferry report'",
+    ]  # fmt: skip
+    assert "the context has 4096; use a larger --ctx" in done.notes[0]
+    with pytest.raises(InputError, match="no prompt fits a context of 64; use a larger --ctx"):
+        measure(tmp_path, n_ctx=64, workloads="chat")
+
+
+def test_peers_that_cannot_take_part_are_noted(tmp_path):
+    done = measure(tmp_path, workloads="chat", vs="llama-server:plain", llama_server=str(tmp_path / "none"))
+    assert done.notes == ("llama-server:plain was left out: the target has no file",)
+    assert list(done.figures["chat"]) == ["plain"]
+
+
+def leadout(*arguments):
+    command = [sys.executable, "-W", "error", "-m", "leadout", *map(str, arguments)]
+    kept = {name: value for name, value in os.environ.items() if name != "LEADOUT_DEBUG"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False, env=kept)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    pytest.importorskip("ik_llama_cpp")
+    folder = tmp_path_factory.mktemp("bench command")
+    return write_tiny_gguf(folder / "tiny.gguf", chat_template=CHATML, n_ctx_train=2048)
+
+
+LITTLE = (
+    "--workloads",
+    "chat,agent",
+    "--prompts",
+    "1",
+    "--calls",
+    "2",
+    "--max-tokens",
+    "6",
+    "--threads",
+    "1",
+)
+
+
+def test_command_prints_a_table_and_keeps_everything(tiny, tmp_path):
+    out = tmp_path / "bench.json"
+    code, shown, said = leadout("bench", tiny, *LITTLE, "--vs", "ngram:2,llama-server", "--out", out)
+    assert code == 0, said
+    assert "workload" in shown
+    assert "ngram:2" in shown
+    assert "llama-server was left out: " in said
+    assert said.endswith(f"every answer's figures are in {out}\n")
+    record = json.loads(Path(out).read_text())
+    assert record["arguments"]["vs"] == "ngram:2,llama-server"
+    assert record["arguments"]["options"]["n_threads"] == 1
+
+
+def test_command_prints_json_and_draws(tiny, tmp_path):
+    out, picture = tmp_path / "bench.json", tmp_path / "bench.svg"
+    arguments = ("--out", out, "--picture", picture, "--json", "--vs", "plain")
+    code, shown, said = leadout("bench", tiny, *LITTLE, *arguments)
+    assert code == 0, said
+    assert json.loads(shown) == json.loads(out.read_text())
+    assert picture.exists() or "no picture: matplotlib is not installed" in said
+
+
+def test_command_refuses_unknown_contenders(tiny, tmp_path):
+    code, shown, said = leadout("bench", tiny, "--vs", "medusa", "--out", tmp_path / "x.json")
+    assert (code, shown) == (2, "")
+    assert said.startswith("leadout: contender 'medusa' is not known")
+    assert not (tmp_path / "x.json").exists()
+
+
+@pytest.mark.model
+def test_real_model_gives_the_same_text_with_ngrams(tmp_path):
+    from leadout.loading import load_models
+
+    options = BenchOptions(workloads="chat,extraction", n_prompts=1, max_tokens=16, vs="ngram:3",
+                           out=tmp_path / "bench.json")  # fmt: skip
+    gguf = GgufOptions(exact=True, n_threads=1)
+    path = real_model(SMALL)
+    done = bench(lambda provider: load_models(path, options=gguf), options, gguf, draft="ngram")
+    for by_name in done.figures.values():
+        assert by_name["ngram:3"].n_same == by_name["ngram:3"].n_answers == 1
+        assert by_name["plain"].speedup.median == 1.0
