@@ -60,17 +60,34 @@ class Proposal:
         The distribution each token was *really drawn from* (`q`); None means point masses.
     drafter : str
         Who proposed, for reports.
+    confidences : tuple of float in 0..1, length k, or empty
+        The drafter's own belief in each token; empty when nobody wanted to know.
     """
 
     tokens: tuple[int, ...] = ()
     rows: tuple[Distribution, ...] | None = None
     drafter: str = "none"
+    confidences: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.rows is not None and len(self.rows) != len(self.tokens):
             raise InputError(
                 f"a proposal of {len(self.tokens)} tokens needs as many rows, got {len(self.rows)}"
             )
+        if self.confidences and len(self.confidences) != len(self.tokens):
+            raise InputError(
+                f"a proposal of {len(self.tokens)} tokens needs as many confidences or none, "
+                f"got {len(self.confidences)}"
+            )
+
+    def first(self, k: int) -> Proposal:
+        """Its first `k` tokens; exact only where k was not chosen by what the tokens after them are."""
+        if k >= len(self.tokens):
+            return self
+        return Proposal(
+            tokens=self.tokens[:k], rows=None if self.rows is None else self.rows[:k],
+            drafter=self.drafter, confidences=self.confidences[:k],
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,102 @@
 """The Drafter seam: one interface for draft models, lookups and everything between.
 
-A drafter cannot change what is said, only how soon; the verification rules see to that.
+A drafter cannot change what is said, only how soon; the verification rules see to that. How much it drafts is
+decided by a `Judge`, which knows what passes cost and how often this drafter is right.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from leadout.core.noise import Noise, Source
 from leadout.core.values import History, Proposal, Sampling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """How much of a proposal is worth verifying.
+
+    Parameters
+    ----------
+    k : int >= 0
+        Tokens to keep, from the first on; 0 is plain decoding.
+    worth : float >= 0
+        Predicted gain over plain decoding, in tokens; 0 where k is 0.
+    """
+
+    k: int
+    worth: float
+
+
+class Judge(Protocol):
+    """Says for one slot in one round how much to draft; made by the schedule, asked by drafters.
+
+    It decides from confidences, in order, and never from drawn tokens. Asked the same twice, it answers the
+    same. Which draft lengths it may choose, it knows.
+    """
+
+    @property
+    def wants_confidences(self) -> bool:
+        """False when `goes_on` and what is learned later do not depend on confidences, so none are needed."""
+
+    def weigh(self, drafter: str, confidences: Sequence[float]) -> Weighed:
+        """The best prefix of a proposal that cost nothing to make and does not depend on chance (a lookup).
+
+        Parameters
+        ----------
+        drafter : str
+            Who proposes.
+        confidences : sequence of float in 0..1
+            Belief in each token of the proposal.
+        """
+
+    def promise(self, drafter: str, n_unread: int) -> float:
+        """Predicted gain over plain decoding, in tokens, of drafting with a model now; 0 when it would lose.
+
+        Parameters
+        ----------
+        drafter : str
+            The draft model's name.
+        n_unread : int
+            Committed tokens that it has to read first; their cost is charged.
+        """
+
+    def goes_on(self, drafter: str, confidences: Sequence[float]) -> bool:
+        """Whether one more token is worth a pass of the draft model; asked before each pass but the first.
+
+        What was drafted stays in the proposal: a token that is dropped because of a row after it biases what
+        is said.
+
+        Parameters
+        ----------
+        drafter : str
+            The draft model's name.
+        confidences : sequence of float in 0..1
+            The top probability of each row so far, in order; empty unless `wants_confidences`.
+        """
+
+
+class Willing:
+    """A judge that takes all that was asked for; of several drafters, lookups before models."""
+
+    @property
+    def wants_confidences(self) -> bool:
+        """No: nothing depends on them."""
+        return False
+
+    def weigh(self, drafter: str, confidences: Sequence[float]) -> Weighed:  # noqa: ARG002
+        """All of it."""
+        return Weighed(k=len(confidences), worth=float(len(confidences)))
+
+    def promise(self, drafter: str, n_unread: int) -> float:  # noqa: ARG002
+        """Something, but less than any lookup."""
+        return 0.5
+
+    def goes_on(self, drafter: str, confidences: Sequence[float]) -> bool:  # noqa: ARG002
+        """Yes."""
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +121,8 @@ class DraftRequest:
         For seeded requests: the noise to draw with, shared with the verification.
     source : Source
         Where unseeded draws come from.
+    judge : Judge
+        Decides how much of `k` is worth drafting.
     """
 
     slot: int
@@ -45,6 +133,7 @@ class DraftRequest:
     position: int
     noise: Noise | None
     source: Source
+    judge: Judge = field(default_factory=Willing)
 
 
 class Drafter(Protocol):

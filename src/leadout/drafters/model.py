@@ -2,7 +2,7 @@
 
 Its cache is always a prefix of prompt and committed answer, plus, between `propose` and `observe`, its own
 draft. Tokens it has not seen go into the pass that drafts the first token, so k tokens cost k passes and no
-verified token is decoded twice.
+verified token is decoded twice. A draft that nobody asks for is not kept up to date.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class _Draft:
     sampling: Sampling
     tokens: list[int] = field(default_factory=list)
     rows: list[Distribution] = field(default_factory=list)
+    confidences: list[float] = field(default_factory=list)
 
     @property
     def is_point(self) -> bool:
@@ -50,12 +51,17 @@ class _Draft:
 
     def draw(self, logits: NDArray[np.float32]) -> int:
         """Draw the next token from the request's law over these logits, shape (V,), and keep its row."""
+        is_wanted = self.request.judge.wants_confidences
+        if is_wanted and self.sampling.is_greedy:  # its row is a point mass, which believes in anything
+            self.confidences.append(law.top_probability(logits))
         if self.is_point:
             self.tokens.append(int(np.argmax(logits)))
             return self.tokens[-1]
         request = self.request
         history = request.history.after(self.tokens) if self.sampling.has_penalties else request.history
         row = law.shape(logits, self.sampling, history)
+        if is_wanted and not self.sampling.is_greedy:
+            self.confidences.append(float(row.probs.max()))
         if request.noise is None:
             token = request.source.draw(row)
         else:
@@ -122,6 +128,10 @@ class ModelDrafter:
         """Cut off what was drafted last, if nobody said what became of it."""
         self._cut(slot, self._slots[slot].n_committed)
 
+    def n_unread(self, request: DraftRequest) -> int:
+        """Committed tokens that have to be read before the first token can be drafted."""
+        return max(1, len(request.context) - len(self._slots[request.slot].held))
+
     def blocked(self, slot: int) -> str:
         """Why no more is drafted for `slot`, or ""."""
         return self._slots[slot].blocked
@@ -138,7 +148,7 @@ class ModelDrafter:
             self._read(running)
             while running:
                 self._step(running)
-                running = [draft for draft in running if len(draft.tokens) < draft.k]
+                running = [draft for draft in running if self._goes_on(draft)]
         except BackendError as error:
             self._give_up([draft for draft in drafts if draft.k > 0], str(error))
             return [Proposal(drafter=self.name) for _ in requests]
@@ -148,6 +158,8 @@ class ModelDrafter:
         state, info = self._slots[request.slot], self._model.info
         room = info.n_ctx - len(request.context) + 1  # the last drafted token is never fed
         k = 0 if state.blocked else min(request.k, room)
+        if k > 0 and request.judge.promise(self.name, self.n_unread(request)) <= 0:
+            k = 0
         bias = request.sampling.logit_bias
         if any(token >= info.n_vocab for token in bias):
             known = {token: value for token, value in bias.items() if token < info.n_vocab}
@@ -176,6 +188,10 @@ class ModelDrafter:
         for draft, rows in zip(drafts, self._feed(chunks), strict=True):
             draft.draw(self._allowed(rows[-1]))
 
+    def _goes_on(self, draft: _Draft) -> bool:
+        # by rows alone, and what is drafted stays: see Judge
+        return len(draft.tokens) < draft.k and draft.request.judge.goes_on(self.name, draft.confidences)
+
     def _feed(self, chunks: Sequence[Chunk]) -> list[NDArray[np.float32]]:
         logits = self._model.forward(chunks)
         for chunk in chunks:
@@ -191,7 +207,9 @@ class ModelDrafter:
 
     def _proposal(self, draft: _Draft) -> Proposal:
         rows = tuple(draft.rows) if draft.rows else None
-        return Proposal(tokens=tuple(draft.tokens), rows=rows, drafter=self.name)
+        return Proposal(
+            tokens=tuple(draft.tokens), rows=rows, drafter=self.name, confidences=tuple(draft.confidences)
+        )
 
     def _admit(self, state: _Slot, tokens: Sequence[int]) -> None:
         """Count `tokens` as committed, and see whether this model can still follow."""

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
+from leadout.drafters.base import Judge, Willing
 from leadout.engine.events import Round
 from leadout.errors import InputError
 
 MAX_K = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundState:
+    """What a schedule may know of a slot before a round.
+
+    Parameters
+    ----------
+    position : int
+        Tokens answered so far.
+    n_context : int
+        Tokens of prompt and answer.
+    n_active : int
+        Slots that share the pass.
+    ks : sequence of int
+        Draft lengths that may be verified, ascending from 0; in exact mode they have gaps.
+    """
+
+    position: int
+    n_context: int
+    n_active: int
+    ks: Sequence[int]
 
 
 class Schedule(Protocol):
@@ -21,7 +46,10 @@ class Schedule(Protocol):
         """A request starts in `slot`; nothing of the last one may be left."""
 
     def plan(self, slot: int) -> int:
-        """Tokens to draft for `slot` in the next round, 0..MAX_K; 0 decodes plainly."""
+        """Most tokens to draft for `slot` in the next round, 0..MAX_K; 0 asks no drafter."""
+
+    def judge(self, slot: int, state: RoundState) -> Judge:
+        """Who decides in the next round how much of that is worth it."""
 
     def observe(self, slot: int, outcome: Round) -> None:
         """What the round brought."""
@@ -45,6 +73,10 @@ class FixedSchedule:
     def plan(self, slot: int) -> int:  # noqa: ARG002
         """The fixed k."""
         return self._k
+
+    def judge(self, slot: int, state: RoundState) -> Judge:  # noqa: ARG002
+        """One that takes all."""
+        return Willing()
 
     def observe(self, slot: int, outcome: Round) -> None:
         """Nothing to learn."""
@@ -73,6 +105,10 @@ class StepSchedule:
     def plan(self, slot: int) -> int:
         """The current k of the slot."""
         return self._k[slot]
+
+    def judge(self, slot: int, state: RoundState) -> Judge:  # noqa: ARG002
+        """One that takes all."""
+        return Willing()
 
     def observe(self, slot: int, outcome: Round) -> None:
         """Step up or down; an empty proposal is not a round and teaches nothing."""
