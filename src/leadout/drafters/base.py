@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import mul
 from typing import Protocol
 
 from leadout.core.noise import Noise, Source
@@ -79,7 +81,7 @@ class Judge(Protocol):
 
 
 class Willing:
-    """A judge that takes all that was asked for; of several drafters, lookups before models."""
+    """A judge that takes all that was asked for."""
 
     @property
     def wants_confidences(self) -> bool:
@@ -87,12 +89,12 @@ class Willing:
         return False
 
     def weigh(self, drafter: str, confidences: Sequence[float]) -> Weighed:  # noqa: ARG002
-        """All of it."""
-        return Weighed(k=len(confidences), worth=float(len(confidences)))
+        """All of it; worth the number of tokens that are expected to stand."""
+        return Weighed(k=len(confidences), worth=sum(accumulate(confidences, mul)))
 
     def promise(self, drafter: str, n_unread: int) -> float:  # noqa: ARG002
-        """Something, but less than any lookup."""
-        return 0.5
+        """One token: more than a doubtful lookup, less than a good one."""
+        return 1.0
 
     def goes_on(self, drafter: str, confidences: Sequence[float]) -> bool:  # noqa: ARG002
         """Yes."""
@@ -157,6 +159,9 @@ class Drafter(Protocol):
 
     def blocked(self, slot: int) -> str:
         """Why this drafter cannot draft for `slot` any more ("the draft context is full"), or ""."""
+
+    def limited(self, slot: int) -> str:
+        """Why a part of this drafter cannot draft for `slot` any more while the rest goes on, or ""."""
 
     def close(self) -> None:
         """Free what the drafter holds. Closing twice is allowed."""

@@ -136,6 +136,10 @@ class ModelDrafter:
         """Why no more is drafted for `slot`, or ""."""
         return self._slots[slot].blocked
 
+    def limited(self, slot: int) -> str:  # noqa: ARG002
+        """Never: it has no parts."""
+        return ""
+
     def close(self) -> None:
         """Free the draft model."""
         self._model.close()
@@ -158,6 +162,8 @@ class ModelDrafter:
         state, info = self._slots[request.slot], self._model.info
         room = info.n_ctx - len(request.context) + 1  # the last drafted token is never fed
         k = 0 if state.blocked else min(request.k, room)
+        if max(request.context[len(state.held) :], default=0) >= info.n_vocab:
+            k = 0  # a guess that another drafter made before; ids that were committed are checked in `_admit`
         if k > 0 and request.judge.promise(self.name, self.n_unread(request)) <= 0:
             k = 0
         bias = request.sampling.logit_bias

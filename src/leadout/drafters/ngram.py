@@ -159,6 +159,10 @@ class NgramDrafter:
         """Never: an empty lookup is not a block."""
         return ""
 
+    def limited(self, slot: int) -> str:  # noqa: ARG002
+        """Never: it has no parts."""
+        return ""
+
     def close(self) -> None:
         """Drop all indexes."""
         self._indexes.clear()

@@ -1,8 +1,8 @@
 """Where the end of a text has occurred before: the longest such match, and what followed it each time.
 
-An index of chained hashes, as LZ77 compressors use them: for contexts of 2, 4, 8, .. 64 tokens, `heads` has the
-latest place with that hash and `links` leads from each place to the one before it. Everything lies in arrays
-whose size is fixed at the start, and no step depends on how much is indexed. Knows nothing of drafting.
+An index of chained hashes, as LZ77 compressors use them: for contexts of 2, 4, 8, .. 64 tokens, `heads` has
+the latest place with that hash and `links` leads from each place to the one before it. Everything lies in
+arrays whose size is fixed at the start, and no step depends on how much is indexed. Knows no drafting.
 """
 
 from __future__ import annotations
@@ -68,21 +68,26 @@ class SuffixIndex:
     """
 
     def __init__(self, capacity: int) -> None:
-        if capacity < MIN_CAPACITY:
-            raise InputError(f"a suffix index needs room for at least {MIN_CAPACITY} tokens, got {capacity}")
+        self.check(capacity)
         self._capacity = capacity
         self._token_array = np.zeros(capacity, dtype=np.int32)
         self._head_array = np.zeros((len(LEVELS), capacity), dtype=np.int32)
         self._link_array = np.zeros((len(LEVELS), capacity), dtype=np.int32)
         # single items of a memoryview are read and written several times faster than those of an array
-        self._tokens = memoryview(self._token_array)
+        self._tokens = self._token_array.data
         self._levels = [
-            (size, memoryview(heads), memoryview(links))
+            (size, heads.data, links.data)
             for size, heads, links in zip(LEVELS, self._head_array, self._link_array, strict=True)
         ]
         self._size = 0
         self._run = 0  # tokens of the last text that are still here
         self._tail: tuple[int, ...] = ()
+
+    @staticmethod
+    def check(capacity: int) -> None:
+        """Raise InputError if an index of this capacity is too small."""
+        if capacity < MIN_CAPACITY:
+            raise InputError(f"a suffix index needs room for at least {MIN_CAPACITY} tokens, got {capacity}")
 
     def __len__(self) -> int:
         """Tokens kept, and one for the start of each text."""
@@ -111,11 +116,12 @@ class SuffixIndex:
             self._tail = (*self._tail, token)[-MAX_MATCH:]
 
     def match(self, tail: tuple[int, ...]) -> Match:
-        """The longest match of the end of `tail`.
+        """The longest match of the end of `tail`, of which the last MAX_MATCH tokens count.
 
         Looked at are the latest MAX_PLACES occurrences of the longest context of `LEVELS` that occurred; the
         longest match among them is found, and all places of that length.
         """
+        tail = tail[-MAX_MATCH:]
         for size, heads, links in reversed(self._levels):
             if size > len(tail):
                 continue

@@ -155,6 +155,8 @@ class Generation:
         why = self._drafter.blocked(session.slot)
         if why:
             session.stop_drafting(why)
+        else:
+            session.note_limit(self._drafter.limited(session.slot))
 
     def _close(self, session: Session) -> None:
         """Give the slot back, its cache cut to committed tokens."""

@@ -193,6 +193,8 @@ class Rounds:
             why = self._drafter.blocked(slot)
             if why:
                 session.stop_drafting(why)
+            else:
+                session.note_limit(self._drafter.limited(slot))
 
 
 def _origin(i: int, verdict: Verdict, drafted: int) -> Origin:

@@ -103,6 +103,13 @@ class Session:
         when = f" after {self.position} tokens" if self.position else ""
         self.speculation = replace(self.speculation, enabled=False, reason=f"off{when}: {why}")
 
+    def note_limit(self, why: str) -> None:
+        """Remember, once, why a part of the drafter is off while the rest goes on."""
+        reason = self.speculation.reason
+        if why and why not in reason:
+            when = f"after {self.position} tokens: " if self.position else ""
+            self.speculation = replace(self.speculation, reason=f"{reason}; {when}{why}")
+
     def commit(self, token: int, origin: Origin, logits: NDArray[np.float32]) -> Token | None:
         """Decide about the next token of the answer.
 

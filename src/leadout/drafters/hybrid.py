@@ -1,0 +1,176 @@
+"""Several drafters as one: each round, what is predicted to pay most for that slot.
+
+Lookups propose first, since that costs next to nothing; the draft model is asked where it promises more, or
+to go on where a lookup ends. What is taken follows from the committed text and from confidences, never from
+tokens that were drawn, so each row stays the distribution its token was drawn from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from leadout.core.values import Distribution, Proposal
+from leadout.drafters.base import Drafter, DraftRequest, Judge, Weighed
+from leadout.errors import InputError
+
+
+class DraftModel(Drafter, Protocol):
+    """A drafter that has to read the text before it can draft."""
+
+    def n_unread(self, request: DraftRequest) -> int:
+        """Tokens of the request's context that have to be read before the first token can be drafted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AfterRun:
+    """The judge of a draft that begins after a lookup's run: it counts the run in, under the name of both."""
+
+    judge: Judge
+    name: str
+    run: tuple[float, ...]
+
+    @property
+    def wants_confidences(self) -> bool:
+        return self.judge.wants_confidences
+
+    def weigh(self, drafter: str, confidences: Sequence[float]) -> Weighed:  # noqa: ARG002
+        return self.judge.weigh(self.name, (*self.run, *confidences))
+
+    def promise(self, drafter: str, n_unread: int) -> float:  # noqa: ARG002
+        return self.judge.promise(self.name, n_unread)
+
+    def goes_on(self, drafter: str, confidences: Sequence[float]) -> bool:  # noqa: ARG002
+        return self.judge.goes_on(self.name, (*self.run, *confidences))
+
+
+class HybridDrafter:
+    """Takes from lookups and a draft model, slot by slot and round by round.
+
+    A part that is blocked leaves the others at work, and `limited` says why.
+
+    Parameters
+    ----------
+    lookups : sequence of Drafter
+        Their proposals have confidences, cost nothing to make and do not depend on chance; of equally good
+        ones the first is taken.
+    model : DraftModel or None
+        Drafts for all slots that want it in the same passes.
+
+    Raises
+    ------
+    InputError
+        If there is no part at all.
+    """
+
+    def __init__(self, lookups: Sequence[Drafter], model: DraftModel | None = None) -> None:
+        self._lookups, self._model = tuple(lookups), model
+        self._parts: tuple[Drafter, ...] = self._lookups if model is None else (*self._lookups, model)
+        if not self._parts:
+            raise InputError("a hybrid drafter needs at least one lookup or a draft model")
+
+    @property
+    def name(self) -> str:
+        """The names of the parts, such as "suffix+ngram+qwen2.5-coder-0.5b"."""
+        return "+".join(part.name for part in self._parts)
+
+    def begin(self, slot: int, prompt: Sequence[int]) -> None:
+        """Tell every part."""
+        for part in self._parts:
+            part.begin(slot, prompt)
+
+    def observe(self, slot: int, committed: Sequence[int]) -> None:
+        """Tell every part, whoever proposed."""
+        for part in self._parts:
+            part.observe(slot, committed)
+
+    def end(self, slot: int) -> None:
+        """Tell every part."""
+        with ExitStack() as parts:
+            for part in self._parts:
+                parts.callback(part.end, slot)
+
+    def blocked(self, slot: int) -> str:
+        """Why none of the parts can draft for `slot` any more, or ""."""
+        reasons = [part.blocked(slot) for part in self._parts]
+        return "; ".join(reasons) if all(reasons) else ""
+
+    def limited(self, slot: int) -> str:
+        """Why some of the parts cannot draft for `slot` any more while others can, or ""."""
+        reasons = [part.blocked(slot) or part.limited(slot) for part in self._parts]
+        return "" if self.blocked(slot) else "; ".join(reason for reason in reasons if reason)
+
+    def close(self) -> None:
+        """Close every part."""
+        with ExitStack() as parts:
+            for part in self._parts:
+                parts.callback(part.close)
+
+    def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
+        """For each request the proposal that is predicted to pay most; the model drafts them all together."""
+        best, model = self._look_up(requests), self._model
+        if model is None:
+            return best
+        wanted: list[tuple[int, Proposal, DraftRequest]] = []
+        for at, (request, run) in enumerate(zip(requests, best, strict=True)):
+            if model.blocked(request.slot):
+                continue
+            if _promises_more(request, run, model):
+                wanted.append((at, Proposal(), request))
+            elif (tail := _tail(request, run, model)) is not None:
+                wanted.append((at, run, tail))
+        if wanted:
+            drafts = model.propose([request for _, _, request in wanted])
+            for (at, run, _), draft in zip(wanted, drafts, strict=True):
+                best[at] = _joined(run, draft) if draft.tokens else best[at]
+        return best
+
+    def _look_up(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
+        """The lookup proposal of the highest worth for each request; empty where none has any."""
+        best = [Proposal(drafter=self.name) for _ in requests]
+        worths = [0.0] * len(requests)
+        for lookup in self._lookups:
+            for at, proposal in enumerate(lookup.propose(requests)):
+                weighed = requests[at].judge.weigh(proposal.drafter, proposal.confidences)
+                if weighed.worth > worths[at]:
+                    best[at], worths[at] = proposal.first(weighed.k), weighed.worth
+        return best
+
+
+def _promises_more(request: DraftRequest, run: Proposal, model: DraftModel) -> bool:
+    promise = request.judge.promise(model.name, model.n_unread(request))
+    return promise > (request.judge.weigh(run.drafter, run.confidences).worth if run.tokens else 0.0)
+
+
+def _tail(request: DraftRequest, run: Proposal, model: DraftModel) -> DraftRequest | None:
+    """The request to go on after `run`, or None when that is not worth it.
+
+    Two conditions, which together charge for everything: one more token must be worth a pass although the run
+    may not stand, and drafting must pay although the model has to read the run and what it missed.
+    """
+    length = len(run.tokens)
+    if not 0 < length < request.k:
+        return None
+    tail = replace(
+        request, context=[*request.context, *run.tokens], k=request.k - length,
+        history=request.history.after(run.tokens), position=request.position + length,
+        judge=_AfterRun(request.judge, f"{run.drafter}+{model.name}", run.confidences),
+    )  # fmt: skip
+    is_worth_it = (
+        tail.judge.goes_on(model.name, ()) and tail.judge.promise(model.name, model.n_unread(tail)) > 0
+    )
+    return tail if is_worth_it else None
+
+
+def _joined(run: Proposal, draft: Proposal) -> Proposal:
+    """A lookup's run, which is a row of point masses, and what the model drew after it."""
+    if not run.tokens:
+        return draft
+    rows = None if draft.rows is None else (*(Distribution.point(each) for each in run.tokens), *draft.rows)
+    knows_all = len(draft.confidences) == len(draft.tokens)
+    return Proposal(
+        tokens=(*run.tokens, *draft.tokens), rows=rows, drafter=f"{run.drafter}+{draft.drafter}",
+        confidences=(*run.confidences, *draft.confidences) if knows_all else (),
+    )  # fmt: skip
