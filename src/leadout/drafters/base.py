@@ -65,11 +65,8 @@ class Judge(Protocol):
             Committed tokens that it has to read first; their cost is charged.
         """
 
-    def goes_on(self, drafter: str, confidences: Sequence[float]) -> bool:
-        """Whether one more token is worth a pass of the draft model; asked before each pass but the first.
-
-        What was drafted stays in the proposal: a token that is dropped because of a row after it biases what
-        is said.
+    def takes(self, drafter: str, confidences: Sequence[float]) -> bool:
+        """Whether to draw a token from the last row seen; if not, the proposal ends before it.
 
         Parameters
         ----------
@@ -77,6 +74,13 @@ class Judge(Protocol):
             The draft model's name.
         confidences : sequence of float in 0..1
             The top probability of each row so far, in order; empty unless `wants_confidences`.
+        """
+
+    def goes_on(self, drafter: str, confidences: Sequence[float]) -> bool:
+        """Whether the row after the tokens drafted so far is worth a pass; asked before each but the first.
+
+        What was drawn stays in the proposal: dropping a token because of a row after it, which depends on
+        it, biases what is said. Parameters as those of `takes`.
         """
 
 
@@ -95,6 +99,10 @@ class Willing:
     def promise(self, drafter: str, n_unread: int) -> float:  # noqa: ARG002
         """One token: more than a doubtful lookup, less than a good one."""
         return 1.0
+
+    def takes(self, drafter: str, confidences: Sequence[float]) -> bool:  # noqa: ARG002
+        """Yes."""
+        return True
 
     def goes_on(self, drafter: str, confidences: Sequence[float]) -> bool:  # noqa: ARG002
         """Yes."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leadout.core import law
-from leadout.core.values import Distribution, Proposal, Sampling
+from leadout.core.values import Distribution, History, Proposal, Sampling
 from leadout.drafters.base import DraftRequest
 from leadout.drafters.prefix import common_prefix
 from leadout.errors import BackendError, InputError, RollbackError
@@ -41,7 +41,8 @@ class _Draft:
     sampling: Sampling
     tokens: list[int] = field(default_factory=list)
     rows: list[Distribution] = field(default_factory=list)
-    confidences: list[float] = field(default_factory=list)
+    confidences: list[float] = field(default_factory=list)  # of each row seen
+    is_over: bool = False
 
     @property
     def is_point(self) -> bool:
@@ -49,26 +50,34 @@ class _Draft:
         law_is_bare = not self.sampling.logit_bias and not self.sampling.has_penalties
         return self.sampling.is_greedy and law_is_bare
 
-    def draw(self, logits: NDArray[np.float32]) -> int:
-        """Draw the next token from the request's law over these logits, shape (V,), and keep its row."""
-        is_wanted = self.request.judge.wants_confidences
-        if is_wanted and self.sampling.is_greedy:  # its row is a point mass, which believes in anything
-            self.confidences.append(law.top_probability(logits))
-        if self.is_point:
+    def draw(self, drafter: str, logits: NDArray[np.float32]) -> None:
+        """Draw the next token from the request's law over these logits, shape (V,), unless it is not wanted.
+
+        Whether it is, is decided by the row and before the token is drawn.
+        """
+        request, judge = self.request, self.request.judge
+        row = None if self.is_point else law.shape(logits, self.sampling, self._history())
+        if judge.wants_confidences:
+            if row is None or self.sampling.is_greedy:  # a point mass, which believes in anything
+                self.confidences.append(law.top_probability(logits))
+            else:
+                self.confidences.append(float(row.probs.max()))
+        self.is_over = not judge.takes(drafter, self.confidences)
+        if self.is_over:
+            return
+        if row is None:
             self.tokens.append(int(np.argmax(logits)))
-            return self.tokens[-1]
-        request = self.request
-        history = request.history.after(self.tokens) if self.sampling.has_penalties else request.history
-        row = law.shape(logits, self.sampling, history)
-        if is_wanted and not self.sampling.is_greedy:
-            self.confidences.append(float(row.probs.max()))
+            return
         if request.noise is None:
             token = request.source.draw(row)
         else:
             token = request.noise.draw(row, request.position + len(self.tokens))
         self.tokens.append(token)
         self.rows.append(row)
-        return token
+
+    def _history(self) -> History:
+        history = self.request.history
+        return history.after(self.tokens) if self.sampling.has_penalties else history
 
 
 class ModelDrafter:
@@ -192,11 +201,12 @@ class ModelDrafter:
             unseen = draft.tokens[-1:] or context[len(self._slots[slot].held) :]
             chunks.append(Chunk(slot=slot, tokens=unseen, n_logits=1))
         for draft, rows in zip(drafts, self._feed(chunks), strict=True):
-            draft.draw(self._allowed(rows[-1]))
+            draft.draw(self.name, self._allowed(rows[-1]))
 
     def _goes_on(self, draft: _Draft) -> bool:
         # by rows alone, and what is drafted stays: see Judge
-        return len(draft.tokens) < draft.k and draft.request.judge.goes_on(self.name, draft.confidences)
+        is_open = not draft.is_over and len(draft.tokens) < draft.k
+        return is_open and draft.request.judge.goes_on(self.name, draft.confidences)
 
     def _feed(self, chunks: Sequence[Chunk]) -> list[NDArray[np.float32]]:
         logits = self._model.forward(chunks)
@@ -213,9 +223,8 @@ class ModelDrafter:
 
     def _proposal(self, draft: _Draft) -> Proposal:
         rows = tuple(draft.rows) if draft.rows else None
-        return Proposal(
-            tokens=tuple(draft.tokens), rows=rows, drafter=self.name, confidences=tuple(draft.confidences)
-        )
+        confidences = tuple(draft.confidences[: len(draft.tokens)])
+        return Proposal(tokens=tuple(draft.tokens), rows=rows, drafter=self.name, confidences=confidences)
 
     def _admit(self, state: _Slot, tokens: Sequence[int]) -> None:
         """Count `tokens` as committed, and see whether this model can still follow."""
