@@ -42,6 +42,9 @@ class _AfterRun:
     def promise(self, drafter: str, n_unread: int) -> float:  # noqa: ARG002
         return self.judge.promise(self.name, n_unread)
 
+    def takes(self, drafter: str, confidences: Sequence[float]) -> bool:  # noqa: ARG002
+        return self.judge.takes(self.name, (*self.run, *confidences))
+
     def goes_on(self, drafter: str, confidences: Sequence[float]) -> bool:  # noqa: ARG002
         return self.judge.goes_on(self.name, (*self.run, *confidences))
 
