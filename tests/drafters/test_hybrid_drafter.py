@@ -127,7 +127,8 @@ def test_run_of_a_lookup_is_followed_by_the_model_which_reads_it_first():
     proposal = one(drafter, [1, 2], 5, judge=judge)
     assert (proposal.drafter, proposal.tokens, proposal.rows) == ("a+counting", (7, 3, 4, 5, 6), None)
     assert proposal.confidences[:2] == (0.5, 0.5)
-    assert len(proposal.confidences) == 5
+    assert (len(proposal.confidences), proposal.n_given) == (5, 2)
+    assert [proposal.first(k).n_given for k in (1, 3)] == [1, 2]
     assert [fed.tokens for (fed,) in draft.passes] == [(1, 2, 7, 3), (4,), (5,)]
     assert ("a+counting", (0.5, 0.5)) in judge.asked  # the run counts in every decision
     assert ("a+counting", 4) in judge.asked

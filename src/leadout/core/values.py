@@ -62,12 +62,15 @@ class Proposal:
         Who proposed, for reports.
     confidences : tuple of float in 0..1, length k, or empty
         The drafter's own belief in each token; empty when nobody wanted to know.
+    n_given : int in 0..k
+        Of a proposal by a lookup and a draft model together: the tokens at its start that the lookup gave.
     """
 
     tokens: tuple[int, ...] = ()
     rows: tuple[Distribution, ...] | None = None
     drafter: str = "none"
     confidences: tuple[float, ...] = ()
+    n_given: int = 0
 
     def __post_init__(self) -> None:
         if self.rows is not None and len(self.rows) != len(self.tokens):
@@ -86,7 +89,7 @@ class Proposal:
             return self
         return Proposal(
             tokens=self.tokens[:k], rows=None if self.rows is None else self.rows[:k],
-            drafter=self.drafter, confidences=self.confidences[:k],
+            drafter=self.drafter, confidences=self.confidences[:k], n_given=min(self.n_given, k),
         )  # fmt: skip
 
 

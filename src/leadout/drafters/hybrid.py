@@ -16,6 +16,8 @@ from leadout.core.values import Distribution, Proposal
 from leadout.drafters.base import Drafter, DraftRequest, Judge, Weighed
 from leadout.errors import InputError
 
+_NOTHING = Proposal()
+
 
 class DraftModel(Drafter, Protocol):
     """A drafter that has to read the text before it can draft."""
@@ -113,38 +115,37 @@ class HybridDrafter:
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
         """For each request the proposal that is predicted to pay most; the model drafts them all together."""
-        best, model = self._look_up(requests), self._model
+        best, worths = self._look_up(requests)
+        model = self._model
         if model is None:
             return best
-        wanted: list[tuple[int, Proposal, DraftRequest]] = []
-        for at, (request, run) in enumerate(zip(requests, best, strict=True)):
+        asked = []
+        for at, request in enumerate(requests):
             if model.blocked(request.slot):
                 continue
-            if _promises_more(request, run, model):
-                wanted.append((at, Proposal(), request))
+            run = best[at]
+            if request.judge.promise(model.name, model.n_unread(request)) > worths[at]:
+                asked.append((at, _NOTHING, request))
             elif (tail := _tail(request, run, model)) is not None:
-                wanted.append((at, run, tail))
-        if wanted:
-            drafts = model.propose([request for _, _, request in wanted])
-            for (at, run, _), draft in zip(wanted, drafts, strict=True):
+                asked.append((at, run, tail))
+        if asked:
+            drafts = model.propose([request for _, _, request in asked])
+            for (at, run, _), draft in zip(asked, drafts, strict=True):
                 best[at] = _joined(run, draft) if draft.tokens else best[at]
         return best
 
-    def _look_up(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
-        """The lookup proposal of the highest worth for each request; empty where none has any."""
+    def _look_up(self, requests: Sequence[DraftRequest]) -> tuple[list[Proposal], list[float]]:
+        """For each request the lookup proposal of the highest worth, or an empty one; and its worth."""
         best = [Proposal(drafter=self.name) for _ in requests]
         worths = [0.0] * len(requests)
         for lookup in self._lookups:
             for at, proposal in enumerate(lookup.propose(requests)):
+                if not proposal.tokens:
+                    continue
                 weighed = requests[at].judge.weigh(proposal.drafter, proposal.confidences)
                 if weighed.worth > worths[at]:
                     best[at], worths[at] = proposal.first(weighed.k), weighed.worth
-        return best
-
-
-def _promises_more(request: DraftRequest, run: Proposal, model: DraftModel) -> bool:
-    promise = request.judge.promise(model.name, model.n_unread(request))
-    return promise > (request.judge.weigh(run.drafter, run.confidences).worth if run.tokens else 0.0)
+        return best, worths
 
 
 def _tail(request: DraftRequest, run: Proposal, model: DraftModel) -> DraftRequest | None:
@@ -161,10 +162,8 @@ def _tail(request: DraftRequest, run: Proposal, model: DraftModel) -> DraftReque
         history=request.history.after(run.tokens), position=request.position + length,
         judge=_AfterRun(request.judge, f"{run.drafter}+{model.name}", run.confidences),
     )  # fmt: skip
-    is_worth_it = (
-        tail.judge.goes_on(model.name, ()) and tail.judge.promise(model.name, model.n_unread(tail)) > 0
-    )
-    return tail if is_worth_it else None
+    pays = tail.judge.promise(model.name, model.n_unread(tail)) > 0  # asked first, as it charges the reading
+    return tail if pays and tail.judge.goes_on(model.name, ()) else None
 
 
 def _joined(run: Proposal, draft: Proposal) -> Proposal:
@@ -175,5 +174,5 @@ def _joined(run: Proposal, draft: Proposal) -> Proposal:
     knows_all = len(draft.confidences) == len(draft.tokens)
     return Proposal(
         tokens=(*run.tokens, *draft.tokens), rows=rows, drafter=f"{run.drafter}+{draft.drafter}",
-        confidences=(*run.confidences, *draft.confidences) if knows_all else (),
+        confidences=(*run.confidences, *draft.confidences) if knows_all else (), n_given=len(run.tokens),
     )  # fmt: skip
