@@ -33,6 +33,7 @@ class Scale:
     promises: dict = field(default_factory=dict)
     longest: int = 64
     least: float = 0.0
+    tail: object = None
     wants_confidences: bool = True
     asked: list = field(default_factory=list)
 
@@ -43,6 +44,10 @@ class Scale:
     def promise(self, drafter, n_unread):
         self.asked.append((drafter, n_unread))
         return self.promises.get(drafter, 0.0)
+
+    def after_run(self, drafter, run, n_unread):
+        self.asked.append((run.drafter, run.tokens, drafter, n_unread))
+        return self.tail
 
     def takes(self, drafter, confidences):
         return len(confidences) < 2 or confidences[-1] >= self.least
@@ -123,41 +128,45 @@ def test_model_drafts_all_slots_that_want_it_in_the_same_passes():
 def test_run_of_a_lookup_is_followed_by_the_model_which_reads_it_first():
     draft = counting()
     drafter = HybridDrafter([lookup("a", 7, 3)], ModelDrafter(draft))
-    judge = Scale({"a": 1.0}, {"a+counting": 0.5})
+    tail = Scale(promises={"counting": 0.5})
+    judge = Scale({"a": 1.0}, tail=tail)
     proposal = one(drafter, [1, 2], 5, judge=judge)
-    assert (proposal.drafter, proposal.tokens, proposal.rows) == ("a+counting", (7, 3, 4, 5, 6), None)
+    assert (proposal.source, proposal.tokens, proposal.rows) == ("a+counting", (7, 3, 4, 5, 6), None)
     assert proposal.confidences[:2] == (0.5, 0.5)
-    assert (len(proposal.confidences), proposal.n_given) == (5, 2)
-    assert [proposal.first(k).n_given for k in (1, 3)] == [1, 2]
+    assert (proposal.drafter, proposal.given_by, proposal.n_given) == ("counting", "a", 2)
+    assert len(proposal.confidences) == 5
     assert [fed.tokens for (fed,) in draft.passes] == [(1, 2, 7, 3), (4,), (5,)]
-    assert ("a+counting", (0.5, 0.5)) in judge.asked  # the run counts in every decision
-    assert ("a+counting", 4) in judge.asked
+    assert judge.asked[-1] == ("a", (7, 3), "counting", 4)
+    assert [len(each) for _, each in tail.asked[1:]] == [1, 2]  # rows count from the end of the run
 
 
-def test_tail_ends_where_the_judge_says_counting_the_run():
+def test_tail_ends_where_its_judge_says():
     drafter = HybridDrafter([lookup("a", 7, 3)], ModelDrafter(counting()))
-    judge = Scale({"a": 1.0}, {"a+counting": 0.5}, longest=3)
+    judge = Scale({"a": 1.0}, tail=Scale(promises={"counting": 0.5}, longest=1))
     assert one(drafter, [1, 2], 9, judge=judge).tokens == (7, 3, 4)
 
 
-@pytest.mark.parametrize(
-    ("judge", "k"),
-    [
-        (Scale({"a": 1.0}, {"a+counting": 0.0}), 5),
-        (Scale({"a": 1.0}, {"a+counting": 0.5}, longest=2), 5),
-        (Scale({"a": 1.0}, {"a+counting": 0.5}), 2),
-    ],
-)
-def test_tail_is_left_out_where_it_does_not_pay_or_fit(judge, k):
-    draft = counting()
+@pytest.mark.parametrize(("tail", "k"), [(None, 5), (Scale(promises={"counting": 0.5}), 2)])
+def test_tail_is_left_out_where_it_does_not_pay_or_fit(tail, k):
+    draft, judge = counting(), Scale({"a": 1.0}, tail=tail)
     proposal = one(HybridDrafter([lookup("a", 7, 3)], ModelDrafter(draft)), [1, 2], k, judge=judge)
-    assert (proposal.drafter, proposal.tokens, draft.passes) == ("a", (7, 3), [])
+    assert (proposal.source, proposal.tokens, draft.passes) == ("a", (7, 3), [])
+
+
+def test_run_stays_where_its_tail_is_refused_at_the_first_row():
+    class Refusing(Scale):
+        def takes(self, drafter, confidences):
+            return False
+
+    draft, judge = counting(), Scale({"a": 1.0}, tail=Refusing(promises={"counting": 0.5}))
+    proposal = one(HybridDrafter([lookup("a", 7, 3)], ModelDrafter(draft)), [1, 2], 5, judge=judge)
+    assert (proposal.source, proposal.tokens, len(draft.passes)) == ("a", (7, 3), 1)
 
 
 def test_run_that_the_draft_model_cannot_read_stays_without_a_tail():
     draft = counting()
     drafter = HybridDrafter([lookup("a", 7, 11)], ModelDrafter(draft))
-    proposal = one(drafter, [1, 2], 5, judge=Scale({"a": 1.0}, {"a+counting": 0.5}))
+    proposal = one(drafter, [1, 2], 5, judge=Scale({"a": 1.0}, tail=Scale(promises={"counting": 0.5})))
     assert (proposal.drafter, proposal.tokens) == ("a", (7, 11))
     assert (draft.passes, drafter.limited(0)) == ([], "")
 
@@ -165,7 +174,7 @@ def test_run_that_the_draft_model_cannot_read_stays_without_a_tail():
 def test_rows_of_a_run_are_points_and_those_of_its_tail_what_the_model_drew_from():
     draft = TableModel(first_order(np.random.default_rng(2).normal(0, 1, (10, 10))), n_vocab=10, name="m")
     sampling, history = Sampling(temperature=1.0, frequency_penalty=0.5), History(generated=(2,))
-    judge = Scale({"a": 1.0}, {"a+m": 0.5, "m": 1.0})
+    judge = Scale({"a": 1.0}, {"m": 1.0}, tail=Scale(promises={"m": 1.0}))
     changes = {"sampling": sampling, "judge": judge}
     mixed = one(
         HybridDrafter([lookup("a", 7, 3)], ModelDrafter(draft)), [1, 2], 4, history=history, **changes
@@ -186,7 +195,7 @@ def test_output_law_of_a_run_with_a_tail_is_the_targets(rule, seed):
     target = random_table(seed, 3)
     table = np.random.default_rng(seed).normal(0, 1, (3, 3))
     # how long the draft gets depends on rows, and so on tokens drawn before them
-    judge = Scale({"a": 1.0}, {"a+m": 0.5}, least=0.5)
+    judge = Scale({"a": 1.0}, tail=Scale(promises={"m": 1.0}, least=0.5))
 
     def program(source):
         model = TableModel(first_order(table), n_vocab=3, name="m")

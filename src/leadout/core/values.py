@@ -63,7 +63,9 @@ class Proposal:
     confidences : tuple of float in 0..1, length k, or empty
         The drafter's own belief in each token; empty when nobody wanted to know.
     n_given : int in 0..k
-        Of a proposal by a lookup and a draft model together: the tokens at its start that the lookup gave.
+        Tokens at the start that a lookup gave, before `drafter` went on.
+    given_by : str
+        That lookup, where there was one.
     """
 
     tokens: tuple[int, ...] = ()
@@ -71,6 +73,7 @@ class Proposal:
     drafter: str = "none"
     confidences: tuple[float, ...] = ()
     n_given: int = 0
+    given_by: str = ""
 
     def __post_init__(self) -> None:
         if self.rows is not None and len(self.rows) != len(self.tokens):
@@ -87,10 +90,17 @@ class Proposal:
         """Its first `k` tokens; exact only where k was not chosen by what the tokens after them are."""
         if k >= len(self.tokens):
             return self
+        is_given = 0 < k <= self.n_given
         return Proposal(
             tokens=self.tokens[:k], rows=None if self.rows is None else self.rows[:k],
-            drafter=self.drafter, confidences=self.confidences[:k], n_given=min(self.n_given, k),
+            drafter=self.given_by if is_given else self.drafter, confidences=self.confidences[:k],
+            n_given=0 if is_given else self.n_given, given_by="" if is_given else self.given_by,
         )  # fmt: skip
+
+    @property
+    def source(self) -> str:
+        """Everyone who had a part in it, such as "suffix+qwen2.5-coder-0.5b"."""
+        return f"{self.given_by}+{self.drafter}" if self.n_given else self.drafter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,21 @@ class Judge(Protocol):
             Committed tokens that it has to read first; their cost is charged.
         """
 
+    def after_run(self, drafter: str, run: Proposal, n_unread: int) -> Judge | None:
+        """Who judges a draft by this model that goes on after a lookup's run; None where that does not pay.
+
+        For that judge rows are counted from the end of the run.
+
+        Parameters
+        ----------
+        drafter : str
+            The draft model's name.
+        run : Proposal
+            What a lookup proposed, all of it worth verifying.
+        n_unread : int
+            Tokens that the model has to read first, those of the run included.
+        """
+
     def takes(self, drafter: str, confidences: Sequence[float]) -> bool:
         """Whether to draw a token from the last row seen; if not, the proposal ends before it.
 
@@ -99,6 +114,10 @@ class Willing:
     def promise(self, drafter: str, n_unread: int) -> float:  # noqa: ARG002
         """One token: more than a doubtful lookup, less than a good one."""
         return 1.0
+
+    def after_run(self, drafter: str, run: Proposal, n_unread: int) -> Judge | None:  # noqa: ARG002
+        """The same one."""
+        return self
 
     def takes(self, drafter: str, confidences: Sequence[float]) -> bool:  # noqa: ARG002
         """Yes."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from leadout.core.values import Distribution, Proposal
-from leadout.drafters.base import Drafter, DraftRequest, Judge, Weighed
+from leadout.drafters.base import Drafter, DraftRequest
 from leadout.errors import InputError
 
 _NOTHING = Proposal()
@@ -24,31 +24,6 @@ class DraftModel(Drafter, Protocol):
 
     def n_unread(self, request: DraftRequest) -> int:
         """Tokens of the request's context that have to be read before the first token can be drafted."""
-
-
-@dataclass(frozen=True, slots=True)
-class _AfterRun:
-    """The judge of a draft that begins after a lookup's run: it counts the run in, under the name of both."""
-
-    judge: Judge
-    name: str
-    run: tuple[float, ...]
-
-    @property
-    def wants_confidences(self) -> bool:
-        return self.judge.wants_confidences
-
-    def weigh(self, drafter: str, confidences: Sequence[float]) -> Weighed:  # noqa: ARG002
-        return self.judge.weigh(self.name, (*self.run, *confidences))
-
-    def promise(self, drafter: str, n_unread: int) -> float:  # noqa: ARG002
-        return self.judge.promise(self.name, n_unread)
-
-    def takes(self, drafter: str, confidences: Sequence[float]) -> bool:  # noqa: ARG002
-        return self.judge.takes(self.name, (*self.run, *confidences))
-
-    def goes_on(self, drafter: str, confidences: Sequence[float]) -> bool:  # noqa: ARG002
-        return self.judge.goes_on(self.name, (*self.run, *confidences))
 
 
 class HybridDrafter:
@@ -149,30 +124,26 @@ class HybridDrafter:
 
 
 def _tail(request: DraftRequest, run: Proposal, model: DraftModel) -> DraftRequest | None:
-    """The request to go on after `run`, or None when that is not worth it.
-
-    Two conditions, which together charge for everything: one more token must be worth a pass although the run
-    may not stand, and drafting must pay although the model has to read the run and what it missed.
-    """
+    """The request to go on after `run`, or None when that is not worth it."""
     length = len(run.tokens)
     if not 0 < length < request.k:
         return None
     tail = replace(
         request, context=[*request.context, *run.tokens], k=request.k - length,
         history=request.history.after(run.tokens), position=request.position + length,
-        judge=_AfterRun(request.judge, f"{run.drafter}+{model.name}", run.confidences),
     )  # fmt: skip
-    pays = tail.judge.promise(model.name, model.n_unread(tail)) > 0  # asked first, as it charges the reading
-    return tail if pays and tail.judge.goes_on(model.name, ()) else None
+    judge = request.judge.after_run(model.name, run, model.n_unread(tail))
+    return None if judge is None else replace(tail, judge=judge)
 
 
 def _joined(run: Proposal, draft: Proposal) -> Proposal:
-    """A lookup's run, which is a row of point masses, and what the model drew after it."""
+    """A lookup's run, whose rows are point masses, and what the model drew after it."""
     if not run.tokens:
         return draft
     rows = None if draft.rows is None else (*(Distribution.point(each) for each in run.tokens), *draft.rows)
     knows_all = len(draft.confidences) == len(draft.tokens)
     return Proposal(
-        tokens=(*run.tokens, *draft.tokens), rows=rows, drafter=f"{run.drafter}+{draft.drafter}",
-        confidences=(*run.confidences, *draft.confidences) if knows_all else (), n_given=len(run.tokens),
+        tokens=(*run.tokens, *draft.tokens), rows=rows, drafter=draft.drafter,
+        confidences=(*run.confidences, *draft.confidences) if knows_all else (),
+        n_given=len(run.tokens), given_by=run.drafter,
     )  # fmt: skip

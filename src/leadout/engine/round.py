@@ -87,7 +87,7 @@ class Rounds:
         outcomes = []
         for session, proposal, (verdict, tokens) in zip(sessions, proposals, results, strict=True):
             outcome = Round(
-                index=session.index, drafter=proposal.drafter, drafted=len(proposal.tokens),
+                index=session.index, drafter=proposal.source, drafted=len(proposal.tokens),
                 accepted=verdict.accepted, emitted=len(tokens),
                 draft_s=proposed - planned, verify_s=seen - proposed, other_s=other_s,
             )  # fmt: skip
