@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from leadout.core import verify
 from leadout.core.values import Proposal, Verdict
 from leadout.drafters.base import Drafter, DraftRequest
-from leadout.engine.events import Origin, Round, Token
+from leadout.engine.events import Forecast, Origin, Round, Token
 from leadout.engine.rows import argmaxes, distributions
 from leadout.engine.schedule import RoundState, Schedule
 from leadout.engine.session import Session
@@ -79,17 +79,23 @@ class Rounds:
         planned = perf_counter()
         proposals = self._propose(sessions, wanted)
         proposed = perf_counter()
+        forecasts = [self._forecast(*each) for each in zip(sessions, proposals, strict=True)]
+        width = self._width(sessions, proposals)
+        foretold = perf_counter()
         logits = self._forward(sessions, proposals)
         seen = perf_counter()
         results = [self._take(*each) for each in zip(sessions, proposals, logits, strict=True)]
         done = perf_counter()
-        other_s = (planned - started) + (done - seen)
+        other_s = (planned - started) + (foretold - proposed) + (done - seen)
         outcomes = []
-        for session, proposal, (verdict, tokens) in zip(sessions, proposals, results, strict=True):
+        for session, proposal, forecast, (verdict, tokens) in zip(
+            sessions, proposals, forecasts, results, strict=True
+        ):
             outcome = Round(
                 index=session.index, drafter=proposal.source, drafted=len(proposal.tokens),
                 accepted=verdict.accepted, emitted=len(tokens),
-                draft_s=proposed - planned, verify_s=seen - proposed, other_s=other_s,
+                draft_s=proposed - planned, verify_s=seen - foretold, other_s=other_s,
+                width=width, forecast=forecast,
             )  # fmt: skip
             if session.speculation.enabled:
                 self._schedule.observe(session.slot, outcome)
@@ -128,7 +134,7 @@ class Rounds:
 
     def _request(self, session: Session, k: int, n_active: int) -> DraftRequest:
         state = RoundState(
-            position=session.position, n_context=len(session.context), n_active=n_active, ks=self._allowed(k)
+            position=session.position, n_left=session.room, n_active=n_active, ks=self._allowed(k)
         )
         return DraftRequest(
             slot=session.slot, context=session.context, k=k, sampling=session.params, history=session.history,
@@ -139,6 +145,15 @@ class Rounds:
     def _cut(self, proposal: Proposal, k: int) -> Proposal:
         # by length alone, never by looking at the tokens: that would bias what is said
         return proposal.first(self._fitting(min(k, len(proposal.tokens))))
+
+    def _forecast(self, session: Session, proposal: Proposal) -> Forecast | None:
+        return self._schedule.forecast(session.slot, proposal) if session.speculation.enabled else None
+
+    def _width(self, sessions: Sequence[Session], proposals: Sequence[Proposal]) -> int:
+        """Tokens in the pass to come, or 0 when tokens of a prompt are among them."""
+        if any(len(each.context) - self._target.length(each.slot) != 1 for each in sessions):
+            return 0
+        return sum(1 + len(proposal.tokens) for proposal in proposals)
 
     def _forward(
         self, sessions: Sequence[Session], proposals: Sequence[Proposal]

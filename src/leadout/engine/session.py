@@ -98,9 +98,10 @@ class Session:
             return _NO_HISTORY
         return History(prompt=self._prompt_ids, generated=tuple(self.context[self.n_prompt :]))
 
-    def stop_drafting(self, why: str) -> None:
-        """Decode plainly from here on, and remember why."""
-        when = f" after {self.position} tokens" if self.position else ""
+    def stop_drafting(self, why: str, n_tokens: int | None = None) -> None:
+        """Decode plainly from here on, and remember why; `n_tokens` of the answer came before, if not all."""
+        n_tokens = self.position if n_tokens is None else n_tokens
+        when = f" after {n_tokens} tokens" if n_tokens else ""
         self.speculation = replace(self.speculation, enabled=False, reason=f"off{when}: {why}")
 
     def note_limit(self, why: str) -> None:
