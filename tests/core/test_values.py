@@ -124,6 +124,7 @@ def test_beginning_of_a_proposal_belongs_to_whoever_gave_it():
         tokens=(1, 2, 3, 4), drafter="m", confidences=(0.4, 0.3, 0.2, 0.1), n_given=2, given_by="suffix"
     )
     assert whole.source == "suffix+m"
+    assert [whole.drafter_of(at) for at in range(4)] == ["suffix", "suffix", "m", "m"]
     assert whole.first(4) is whole
     parts = [whole.first(k) for k in (1, 2, 3)]
     assert [(part.tokens, part.source) for part in parts] == [

@@ -9,6 +9,7 @@ programming", Management Science 13(7), 1967).
 from __future__ import annotations
 
 import itertools
+import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -153,6 +154,13 @@ class DraftPolicy:
     def worth(self) -> float:
         """Of the first pass; negative when plain decoding is better."""
         return float(self.draft[0, -1])
+
+    def gain(self, n: int, chance: float) -> float:
+        """What one more pass after n drafted tokens that stand with this chance is worth; -inf where none is
+        allowed to follow.
+        """
+        is_allowed = n + 1 < len(self.stop) and math.isfinite(self.stop[n])
+        return _at(self.draft[n], chance) - float(self.stop[n]) if is_allowed else -math.inf
 
     def takes(self, n: int, chance: float) -> bool:
         """Whether the token after n drafted ones is worth verifying; `chance` is that all n + 1 stand."""

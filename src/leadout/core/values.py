@@ -97,6 +97,10 @@ class Proposal:
             n_given=0 if is_given else self.n_given, given_by="" if is_given else self.given_by,
         )  # fmt: skip
 
+    def drafter_of(self, at: int) -> str:
+        """Who proposed the token at this index."""
+        return self.given_by if at < self.n_given else self.drafter
+
     @property
     def source(self) -> str:
         """Everyone who had a part in it, such as "suffix+qwen2.5-coder-0.5b"."""

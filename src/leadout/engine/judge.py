@@ -12,7 +12,8 @@ from typing import Literal, Protocol
 
 from leadout.core.cost import CostTable, DraftPolicy, best_prefix
 from leadout.core.estimate import AcceptanceModel, Prediction
-from leadout.drafters.base import Weighed
+from leadout.core.values import Proposal
+from leadout.drafters.base import Judge, Weighed
 from leadout.engine.schedule import RoundState
 
 _BARELY = 1e-9  # the worth of what is tried only to learn: less than of anything that pays
@@ -88,7 +89,9 @@ class Course:
     confidences : list of float
         Of the rows it has shown, one per pass.
     chance : float
-        That all tokens of these rows stand.
+        That all tokens of these rows stand, and those given before them.
+    n_given : int
+        Tokens of a lookup's run that it goes on after.
     """
 
     policy: DraftPolicy
@@ -97,6 +100,7 @@ class Course:
     n_unread: int
     confidences: list[float] = field(default_factory=list)
     chance: float = 1.0
+    n_given: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -159,15 +163,26 @@ class PacedJudge:
                 self.tried.add(drafter)
         return course.worth
 
+    def after_run(self, drafter: str, run: Proposal, n_unread: int) -> Judge | None:
+        """Itself, where one more pass is worth more than it costs although the run may not stand."""
+        policy = self.beliefs.policy(drafter, self.outlook, "fair")
+        n, chance = len(run.tokens), math.prod(self._chances(run.drafter, run.confidences, "fair"))
+        reading = self._reading(n_unread)
+        worth = policy.gain(n, chance) - reading
+        if worth <= self.outlook.margin or not self._may_read(drafter, n_unread, reading):
+            return None
+        self.courses[drafter] = Course(policy, worth, "fair", n_unread, chance=chance, n_given=n)
+        return self
+
     def takes(self, drafter: str, confidences: Sequence[float]) -> bool:
         """By the policy, from the rows seen so far."""
         course = self._followed(drafter, confidences)
-        return course.policy.takes(len(confidences) - 1, course.chance)
+        return course.policy.takes(course.n_given + len(confidences) - 1, course.chance)
 
     def goes_on(self, drafter: str, confidences: Sequence[float]) -> bool:
         """By the policy, from the rows seen so far."""
         course = self._followed(drafter, confidences)
-        return course.policy.goes_on(len(confidences), course.chance)
+        return course.policy.goes_on(course.n_given + len(confidences), course.chance)
 
     def _chances(self, drafter: str, confidences: Sequence[float], mood: Mood) -> list[float]:
         """Chances of a lookup's tokens, to where it becomes hopeless."""
@@ -226,7 +241,8 @@ class PacedJudge:
         if course.n_rows < len(confidences):
             model = self.beliefs.acceptance(drafter, course.mood)
             for offset in range(course.n_rows, len(confidences)):
-                found = model.predict(confidences[offset], offset, self.outlook.state.position)
+                place = course.n_given + offset
+                found = model.predict(confidences[offset], place, self.outlook.state.position)
                 course.chance *= chance_of(found, course.mood)
             course.confidences = list(confidences)
         return course

@@ -163,9 +163,11 @@ class PacedSchedule:
             drafting_s = 0.0 if judge is None else _drafting_s(judge)
             request.forecast = Forecast(seconds=plain_s + drafting_s, plain_s=plain_s)
             return request.forecast
-        model = _Beliefs(request, self._memory).acceptance(proposal.drafter, "fair")
-        position = judge.outlook.state.position
-        chances = tuple(model.predict(each, i, position).mean for i, each in enumerate(proposal.confidences))
+        beliefs, position = _Beliefs(request, self._memory), judge.outlook.state.position
+        chances = tuple(
+            beliefs.acceptance(proposal.drafter_of(i), "fair").predict(each, i, position).mean
+            for i, each in enumerate(proposal.confidences)
+        )
         seconds = plain_s + costs.extra_s(len(proposal.tokens), n_active) + _drafting_s(judge)
         request.forecast = Forecast(chances=chances, seconds=seconds, plain_s=plain_s)
         return request.forecast
@@ -251,7 +253,7 @@ class PacedSchedule:
             self._explored_s = max(0.0, self._explored_s + lost_s)
 
     def _learn_verdict(self, request: _Request, judge: PacedJudge, proposal: Proposal, accepted: int) -> None:
-        name, memory = proposal.drafter, self._memory
+        memory = self._memory
         for drafter, course in judge.courses.items():
             if course.n_rows:
                 seen = memory.confidences.setdefault(drafter, Confidences())
@@ -260,15 +262,14 @@ class PacedSchedule:
         if not proposal.confidences:
             return
         position = judge.outlook.state.position
-        own = _Beliefs(request, memory).acceptance(name, "fair")
-        lasting = memory.acceptance.get(name, AcceptanceModel())
         for offset, confidence in enumerate(proposal.confidences[: accepted + 1]):
-            stood = offset < accepted
-            own = own.learn(confidence, offset, position, stood)
-            lasting = lasting.learn(confidence, offset, position, stood, keep=_KEEP_LONG)
+            name, stood = proposal.drafter_of(offset), offset < accepted
+            own = _Beliefs(request, memory).acceptance(name, "fair")
+            lasting = memory.acceptance.get(name, AcceptanceModel())
+            request.acceptance[name] = own.learn(confidence, offset, position, stood)
+            memory.acceptance[name] = lasting.learn(confidence, offset, position, stood, keep=_KEEP_LONG)
+            request.learned_at[name] = request.n_tokens
             request.n_learned += 1
-        request.acceptance[name], memory.acceptance[name] = own, lasting
-        request.learned_at[name] = request.n_tokens
 
 
 @dataclass(frozen=True, slots=True)
