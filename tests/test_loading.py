@@ -33,11 +33,11 @@ def answer(params, *names, **options):
 def test_any_drafter_gives_the_same_text(files, provider, params):
     expected = answer(params, files["target"], provider=provider)
     assert expected.speculation.reason == "off: no draft was asked for"
-    for draft in ("none", "ngram", files["draft"], files["target"]):
+    for draft in ("none", "auto", "suffix", "ngram", files["draft"], files["target"]):
         result = answer(params, files["target"], draft, provider=provider, draft_provider=provider)
         assert (result.ids, result.text) == (expected.ids, expected.text)
     assert result.usage.accepted > 0  # the target as its own draft
-    assert result.speculation.reason == "on: draft target, fixed k=4"
+    assert result.speculation.reason == "on: draft suffix+ngram+target, fixed k=4"
     assert result.provenance.path == files["target"].resolve()
 
 
@@ -56,3 +56,21 @@ def test_draft_with_another_vocabulary_is_refused(files):
 def test_missing_draft_is_refused_before_the_target_is_loaded(files, tmp_path):
     with pytest.raises(ModelFileError, match=r"nothing\.gguf"):
         load(files["target"], tmp_path / "nothing.gguf")
+
+
+@pytest.mark.parametrize(
+    ("draft", "lookups", "name"),
+    [
+        ("auto", True, "suffix+ngram"),
+        ("suffix", True, "suffix"),
+        ("ngram", False, "ngram"),
+        ("draft", True, "suffix+ngram+draft"),
+        ("draft", False, "draft"),
+    ],
+)
+def test_what_drafts_is_what_was_asked_for(files, draft, lookups, name):
+    params = replace(GREEDY, temperature=1.0, seed=7)
+    expected = answer(params, files["target"])
+    result = answer(params, files["target"], files.get(draft, draft), lookups=lookups)
+    assert result.ids == expected.ids
+    assert result.speculation.reason == f"on: draft {name}, fixed k=4"

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leadout.drafters.base import Drafter
+from leadout.drafters.hybrid import HybridDrafter
 from leadout.drafters.model import ModelDrafter
 from leadout.drafters.ngram import NgramDrafter
+from leadout.drafters.suffix import SuffixDrafter
 from leadout.engine.engine import Engine
 from leadout.engine.schedule import Schedule
 from leadout.models.base import Model
@@ -18,11 +20,14 @@ from leadout.models.open import Provider, open_model
 from leadout.models.options import GgufOptions
 from leadout.store import Progress, Resolved, resolve
 
+_LOOKUPS = ("auto", "suffix", "ngram")
+
 
 def load(
     target: str | Path,
     draft: str | Path | None = None,
     *,
+    lookups: bool = True,
     options: GgufOptions | None = None,
     draft_options: GgufOptions | None = None,
     provider: Provider = "auto",
@@ -39,8 +44,11 @@ def load(
     target : str or Path
         A catalogue name, a path, hf:user/repo[:quant|:file.gguf] or ollama:name[:tag]; fetched if need be.
     draft : str, Path or None
-        "ngram" looks up what followed before; any other name is a draft model with the target's vocabulary.
+        A draft model with the target's vocabulary, by name or path; or, without one, "auto" for the lookups:
+        "suffix" (in this text and earlier answers) and "ngram" (in this text), which may also be named alone.
         None or "none" decodes plainly.
+    lookups : bool
+        Let the lookups propose beside a draft model.
     options : GgufOptions or None
         How the target is loaded: context length, slots, threads, GPU layers and so on.
     draft_options : GgufOptions or None
@@ -72,9 +80,7 @@ def load(
     )  # fmt: skip
     with ExitStack() as undo:
         undo.callback(models.close)
-        drafter: Drafter | None = NgramDrafter() if _is_word(draft, "ngram") else None
-        if models.draft is not None:
-            drafter = ModelDrafter(models.draft, forbidden=models.forbidden)
+        drafter = _drafter(draft, models, lookups=lookups)
         engine = Engine(models.target, drafter, schedule=schedule, exact=exact)
         undo.pop_all()
     return engine
@@ -113,8 +119,7 @@ def load_models(
         return resolve(str(name), offline=offline, progress=progress)
 
     target_files = find(target)
-    has_no_model = draft is None or _is_word(draft, "none") or _is_word(draft, "ngram")
-    draft_files = None if draft is None or has_no_model else find(draft)
+    draft_files = None if draft is None or _is_word(draft, "none", *_LOOKUPS) else find(draft)
     with ExitStack() as undo:
         model = open_model(target_files.path, name=_name(target_files), provider=provider, options=options)
         undo.callback(model.close)
@@ -131,8 +136,22 @@ def load_models(
     return loaded
 
 
-def _is_word(draft: str | Path | None, word: str) -> bool:
-    return isinstance(draft, str) and draft == word
+def _drafter(draft: str | Path | None, models: LoadedModels, *, lookups: bool) -> Drafter | None:
+    """What drafts, by the word or the model that was asked for."""
+    if draft is None or _is_word(draft, "none"):
+        return None
+    if _is_word(draft, "suffix"):
+        return SuffixDrafter()
+    if _is_word(draft, "ngram"):
+        return NgramDrafter()
+    model = None if models.draft is None else ModelDrafter(models.draft, forbidden=models.forbidden)
+    if model is not None and not lookups:
+        return model
+    return HybridDrafter([SuffixDrafter(), NgramDrafter()], model)
+
+
+def _is_word(draft: str | Path | None, *words: str) -> bool:
+    return isinstance(draft, str) and draft in words
 
 
 def _name(files: Resolved) -> str:

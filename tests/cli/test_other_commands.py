@@ -50,6 +50,9 @@ def test_proof_without_evidence_fails(tiny):
     assert "nothing was drafted" in done.stdout
     assert done.stdout.endswith("lossless: no\n")
     assert leadout("prove", tiny, "--draft", "none").returncode == 2
+    alone = leadout("prove", tiny, "--draft", "suffix")
+    assert alone.returncode == 2
+    assert "--draft suffix cannot be proved by itself; use ngram or a draft model" in alone.stderr
 
 
 @pytest.mark.model

@@ -117,3 +117,20 @@ def test_only_temperature_zero_is_greedy():
 def test_each_penalty_makes_the_law_depend_on_the_history(name):
     assert not Sampling().has_penalties
     assert Sampling(**{name: 1.5}).has_penalties
+
+
+def test_beginning_of_a_proposal_belongs_to_whoever_gave_it():
+    whole = Proposal(
+        tokens=(1, 2, 3, 4), drafter="m", confidences=(0.4, 0.3, 0.2, 0.1), n_given=2, given_by="suffix"
+    )
+    assert whole.source == "suffix+m"
+    assert [whole.drafter_of(at) for at in range(4)] == ["suffix", "suffix", "m", "m"]
+    assert whole.first(4) is whole
+    parts = [whole.first(k) for k in (1, 2, 3)]
+    assert [(part.tokens, part.source) for part in parts] == [
+        ((1,), "suffix"),
+        ((1, 2), "suffix"),
+        ((1, 2, 3), "suffix+m"),
+    ]
+    assert [part.confidences for part in parts] == [(0.4,), (0.4, 0.3), (0.4, 0.3, 0.2)]
+    assert [(part.n_given, part.given_by) for part in parts] == [(0, ""), (0, ""), (2, "suffix")]

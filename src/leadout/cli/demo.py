@@ -62,7 +62,11 @@ OPTIONS = Group(
 )
 
 
-@takes(demo_options=OPTIONS, choice=CHOICE.without("draft", "k", "schedule"), options=MODEL.without("exact"))
+@takes(
+    demo_options=OPTIONS,
+    choice=CHOICE.without("draft", "lookups", "k", "schedule"),
+    options=MODEL.without("exact"),
+)
 def demo(
     *,
     pair: Annotated[

@@ -28,6 +28,7 @@ def open_engine(
     return load(
         target,
         choice.draft,
+        lookups=choice.lookups,
         options=options,
         draft_options=draft_options.applied_to(options),
         provider=choice.provider,

@@ -111,6 +111,7 @@ class Choice:
     """What runs the target and what drafts for it."""
 
     draft: str = "none"
+    lookups: bool = True
     k: int = inspect.signature(FixedSchedule).parameters["k"].default
     schedule: Literal["fixed", "step"] = "fixed"
     provider: ProviderChoice = "auto"
@@ -131,8 +132,10 @@ CHOICE = Group(
     kind=Choice,
     panel="Speculation",
     flags=(
-        Flag("draft", "What drafts: none, ngram (looks the text up), or a draft model's name or path.",
-             metavar="none|ngram|MODEL"),
+        Flag("draft", "What drafts: none; suffix (looks up this text and earlier answers); ngram (looks up "
+             "this text); auto, which is both; or a draft model's name or path.",
+             metavar="none|auto|suffix|ngram|MODEL"),
+        Flag("lookups", "Let the lookups propose beside a draft model.", names=("--lookups/--no-lookups",)),
         Flag("k", "Tokens to draft in a round; --schedule step starts there.", names=("-k",), metavar="N"),
         Flag("schedule", "fixed: always k; step: one more after full success, one fewer after a rejection."),
         Flag("provider", "Library that runs the model; auto takes ik on a CPU where it can."),

@@ -40,8 +40,12 @@ PROOF = Group(
 )
 
 
-@takes(proof=PROOF, choice=CHOICE.without("draft", "k", "schedule"), options=MODEL.without("exact"),
-       draft_options=DRAFT_MODEL)  # fmt: skip
+@takes(
+    proof=PROOF,
+    choice=CHOICE.without("draft", "lookups", "k", "schedule"),
+    options=MODEL.without("exact"),
+    draft_options=DRAFT_MODEL,
+)
 def prove(
     target: Target,
     *,
@@ -66,6 +70,8 @@ def prove(
         raise InputError(
             "--draft none drafts nothing, so there is nothing to prove; use ngram or a draft model"
         )
+    if draft in ("auto", "suffix"):
+        raise InputError(f"--draft {draft} cannot be proved by itself; use ngram or a draft model")
     options = replace(options, exact=proof.exact)
     models = load_models(
         target, draft, options=options, draft_options=draft_options.applied_to(options),

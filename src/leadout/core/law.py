@@ -109,6 +109,18 @@ def top_logprobs(logits: Logits, n: int) -> list[tuple[int, float]]:
     return [(int(i), float(logits[i]) - total) for i in ids if logits[i] > -math.inf]
 
 
+def top_probability(logits: Logits) -> float:
+    """Probability of the most probable id under the plain softmax of a row, shape (V,); in single precision.
+
+    Raises
+    ------
+    BackendError
+        If the row is not usable (see `shape`).
+    """
+    scale = _Scale(top=float(logits[_best(logits)]), temperature=1.0)
+    return 1.0 / float(scale.coarse(logits).sum())
+
+
 def _log_total(logits: Logits) -> float:
     """Log of the sum of exp over the row, in float64."""
     top = float(logits[_best(logits)])

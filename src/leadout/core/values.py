@@ -61,17 +61,51 @@ class Proposal:
         The distribution each token was *really drawn from* (`q`); None means point masses.
     drafter : str
         Who proposed, for reports.
+    confidences : tuple of float in 0..1, length k, or empty
+        The drafter's own belief in each token; empty when nobody wanted to know.
+    n_given : int in 0..k
+        Tokens at the start that a lookup gave, before `drafter` went on.
+    given_by : str
+        That lookup, where there was one.
     """
 
     tokens: tuple[int, ...] = ()
     rows: tuple[Distribution, ...] | None = None
     drafter: str = "none"
+    confidences: tuple[float, ...] = ()
+    n_given: int = 0
+    given_by: str = ""
 
     def __post_init__(self) -> None:
         if self.rows is not None and len(self.rows) != len(self.tokens):
             raise InputError(
                 f"a proposal of {len(self.tokens)} tokens needs as many rows, got {len(self.rows)}"
             )
+        if self.confidences and len(self.confidences) != len(self.tokens):
+            raise InputError(
+                f"a proposal of {len(self.tokens)} tokens needs as many confidences or none, "
+                f"got {len(self.confidences)}"
+            )
+
+    def first(self, k: int) -> Proposal:
+        """Its first `k` tokens; exact only where k was not chosen by what the tokens after them are."""
+        if k >= len(self.tokens):
+            return self
+        is_given = 0 < k <= self.n_given
+        return Proposal(
+            tokens=self.tokens[:k], rows=None if self.rows is None else self.rows[:k],
+            drafter=self.given_by if is_given else self.drafter, confidences=self.confidences[:k],
+            n_given=0 if is_given else self.n_given, given_by="" if is_given else self.given_by,
+        )  # fmt: skip
+
+    def drafter_of(self, at: int) -> str:
+        """Who proposed the token at this index."""
+        return self.given_by if at < self.n_given else self.drafter
+
+    @property
+    def source(self) -> str:
+        """Everyone who had a part in it, such as "suffix+qwen2.5-coder-0.5b"."""
+        return f"{self.given_by}+{self.drafter}" if self.n_given else self.drafter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,131 @@
 """The Drafter seam: one interface for draft models, lookups and everything between.
 
-A drafter cannot change what is said, only how soon; the verification rules see to that.
+A drafter cannot change what is said, only how soon; the verification rules see to that. How much it drafts is
+decided by a `Judge`, which knows what passes cost and how often this drafter is right.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import mul
 from typing import Protocol
 
 from leadout.core.noise import Noise, Source
 from leadout.core.values import History, Proposal, Sampling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """How much of a proposal is worth verifying.
+
+    Parameters
+    ----------
+    k : int >= 0
+        Tokens to keep, from the first on; 0 is plain decoding.
+    worth : float >= 0
+        Predicted gain over plain decoding, in tokens; 0 where k is 0.
+    """
+
+    k: int
+    worth: float
+
+
+class Judge(Protocol):
+    """Says for one slot in one round how much to draft; made by the schedule, asked by drafters.
+
+    It decides from confidences, in order, and never from drawn tokens. Asked the same twice, it answers the
+    same. Which draft lengths it may choose, it knows.
+    """
+
+    @property
+    def wants_confidences(self) -> bool:
+        """False when `goes_on` and what is learned later do not depend on confidences, so none are needed."""
+
+    def weigh(self, drafter: str, confidences: Sequence[float]) -> Weighed:
+        """The best prefix of a proposal that cost nothing to make and does not depend on chance (a lookup).
+
+        Parameters
+        ----------
+        drafter : str
+            Who proposes.
+        confidences : sequence of float in 0..1
+            Belief in each token of the proposal.
+        """
+
+    def promise(self, drafter: str, n_unread: int) -> float:
+        """Predicted gain over plain decoding, in tokens, of drafting with a model now; 0 when it would lose.
+
+        Parameters
+        ----------
+        drafter : str
+            The draft model's name.
+        n_unread : int
+            Committed tokens that it has to read first; their cost is charged.
+        """
+
+    def after_run(self, drafter: str, run: Proposal, n_unread: int) -> Judge | None:
+        """Who judges a draft by this model that goes on after a lookup's run; None where that does not pay.
+
+        For that judge rows are counted from the end of the run.
+
+        Parameters
+        ----------
+        drafter : str
+            The draft model's name.
+        run : Proposal
+            What a lookup proposed, all of it worth verifying.
+        n_unread : int
+            Tokens that the model has to read first, those of the run included.
+        """
+
+    def takes(self, drafter: str, confidences: Sequence[float]) -> bool:
+        """Whether to draw a token from the last row seen; if not, the proposal ends before it.
+
+        Parameters
+        ----------
+        drafter : str
+            The draft model's name.
+        confidences : sequence of float in 0..1
+            The top probability of each row so far, in order; empty unless `wants_confidences`.
+        """
+
+    def goes_on(self, drafter: str, confidences: Sequence[float]) -> bool:
+        """Whether the row after the tokens drafted so far is worth a pass; asked before each but the first.
+
+        What was drawn stays in the proposal: dropping a token because of a row after it, which depends on
+        it, biases what is said. Parameters as those of `takes`.
+        """
+
+
+class Willing:
+    """A judge that takes all that was asked for."""
+
+    @property
+    def wants_confidences(self) -> bool:
+        """No: nothing depends on them."""
+        return False
+
+    def weigh(self, drafter: str, confidences: Sequence[float]) -> Weighed:  # noqa: ARG002
+        """All of it; worth the number of tokens that are expected to stand."""
+        return Weighed(k=len(confidences), worth=sum(accumulate(confidences, mul)))
+
+    def promise(self, drafter: str, n_unread: int) -> float:  # noqa: ARG002
+        """One token: more than a doubtful lookup, less than a good one."""
+        return 1.0
+
+    def after_run(self, drafter: str, run: Proposal, n_unread: int) -> Judge | None:  # noqa: ARG002
+        """The same one."""
+        return self
+
+    def takes(self, drafter: str, confidences: Sequence[float]) -> bool:  # noqa: ARG002
+        """Yes."""
+        return True
+
+    def goes_on(self, drafter: str, confidences: Sequence[float]) -> bool:  # noqa: ARG002
+        """Yes."""
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +150,8 @@ class DraftRequest:
         For seeded requests: the noise to draw with, shared with the verification.
     source : Source
         Where unseeded draws come from.
+    judge : Judge
+        Decides how much of `k` is worth drafting.
     """
 
     slot: int
@@ -45,6 +162,7 @@ class DraftRequest:
     position: int
     noise: Noise | None
     source: Source
+    judge: Judge = field(default_factory=Willing)
 
 
 class Drafter(Protocol):
@@ -68,6 +186,9 @@ class Drafter(Protocol):
 
     def blocked(self, slot: int) -> str:
         """Why this drafter cannot draft for `slot` any more ("the draft context is full"), or ""."""
+
+    def limited(self, slot: int) -> str:
+        """Why a part of this drafter cannot draft for `slot` any more while the rest goes on, or ""."""
 
     def close(self) -> None:
         """Free what the drafter holds. Closing twice is allowed."""

@@ -2,7 +2,7 @@
 
 Its cache is always a prefix of prompt and committed answer, plus, between `propose` and `observe`, its own
 draft. Tokens it has not seen go into the pass that drafts the first token, so k tokens cost k passes and no
-verified token is decoded twice.
+verified token is decoded twice. A draft that nobody asks for is not kept up to date.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leadout.core import law
-from leadout.core.values import Distribution, Proposal, Sampling
+from leadout.core.values import Distribution, History, Proposal, Sampling
 from leadout.drafters.base import DraftRequest
 from leadout.drafters.prefix import common_prefix
 from leadout.errors import BackendError, InputError, RollbackError
@@ -41,6 +41,8 @@ class _Draft:
     sampling: Sampling
     tokens: list[int] = field(default_factory=list)
     rows: list[Distribution] = field(default_factory=list)
+    confidences: list[float] = field(default_factory=list)  # of each row seen
+    is_over: bool = False
 
     @property
     def is_point(self) -> bool:
@@ -48,21 +50,34 @@ class _Draft:
         law_is_bare = not self.sampling.logit_bias and not self.sampling.has_penalties
         return self.sampling.is_greedy and law_is_bare
 
-    def draw(self, logits: NDArray[np.float32]) -> int:
-        """Draw the next token from the request's law over these logits, shape (V,), and keep its row."""
-        if self.is_point:
+    def draw(self, drafter: str, logits: NDArray[np.float32]) -> None:
+        """Draw the next token from the request's law over these logits, shape (V,), unless it is not wanted.
+
+        Whether it is, is decided by the row and before the token is drawn.
+        """
+        request, judge = self.request, self.request.judge
+        row = None if self.is_point else law.shape(logits, self.sampling, self._history())
+        if judge.wants_confidences:
+            if row is None or self.sampling.is_greedy:  # a point mass, which believes in anything
+                self.confidences.append(law.top_probability(logits))
+            else:
+                self.confidences.append(float(row.probs.max()))
+        self.is_over = not judge.takes(drafter, self.confidences)
+        if self.is_over:
+            return
+        if row is None:
             self.tokens.append(int(np.argmax(logits)))
-            return self.tokens[-1]
-        request = self.request
-        history = request.history.after(self.tokens) if self.sampling.has_penalties else request.history
-        row = law.shape(logits, self.sampling, history)
+            return
         if request.noise is None:
             token = request.source.draw(row)
         else:
             token = request.noise.draw(row, request.position + len(self.tokens))
         self.tokens.append(token)
         self.rows.append(row)
-        return token
+
+    def _history(self) -> History:
+        history = self.request.history
+        return history.after(self.tokens) if self.sampling.has_penalties else history
 
 
 class ModelDrafter:
@@ -122,9 +137,17 @@ class ModelDrafter:
         """Cut off what was drafted last, if nobody said what became of it."""
         self._cut(slot, self._slots[slot].n_committed)
 
+    def n_unread(self, request: DraftRequest) -> int:
+        """Committed tokens that have to be read before the first token can be drafted."""
+        return max(1, len(request.context) - len(self._slots[request.slot].held))
+
     def blocked(self, slot: int) -> str:
         """Why no more is drafted for `slot`, or ""."""
         return self._slots[slot].blocked
+
+    def limited(self, slot: int) -> str:  # noqa: ARG002
+        """Never: it has no parts."""
+        return ""
 
     def close(self) -> None:
         """Free the draft model."""
@@ -138,7 +161,7 @@ class ModelDrafter:
             self._read(running)
             while running:
                 self._step(running)
-                running = [draft for draft in running if len(draft.tokens) < draft.k]
+                running = [draft for draft in running if self._goes_on(draft)]
         except BackendError as error:
             self._give_up([draft for draft in drafts if draft.k > 0], str(error))
             return [Proposal(drafter=self.name) for _ in requests]
@@ -148,6 +171,10 @@ class ModelDrafter:
         state, info = self._slots[request.slot], self._model.info
         room = info.n_ctx - len(request.context) + 1  # the last drafted token is never fed
         k = 0 if state.blocked else min(request.k, room)
+        if max(request.context[len(state.held) :], default=0) >= info.n_vocab:
+            k = 0  # a guess that another drafter made before; ids that were committed are checked in `_admit`
+        if k > 0 and request.judge.promise(self.name, self.n_unread(request)) <= 0:
+            k = 0
         bias = request.sampling.logit_bias
         if any(token >= info.n_vocab for token in bias):
             known = {token: value for token, value in bias.items() if token < info.n_vocab}
@@ -174,7 +201,12 @@ class ModelDrafter:
             unseen = draft.tokens[-1:] or context[len(self._slots[slot].held) :]
             chunks.append(Chunk(slot=slot, tokens=unseen, n_logits=1))
         for draft, rows in zip(drafts, self._feed(chunks), strict=True):
-            draft.draw(self._allowed(rows[-1]))
+            draft.draw(self.name, self._allowed(rows[-1]))
+
+    def _goes_on(self, draft: _Draft) -> bool:
+        # by rows alone, and what is drafted stays: see Judge
+        is_open = not draft.is_over and len(draft.tokens) < draft.k
+        return is_open and draft.request.judge.goes_on(self.name, draft.confidences)
 
     def _feed(self, chunks: Sequence[Chunk]) -> list[NDArray[np.float32]]:
         logits = self._model.forward(chunks)
@@ -191,7 +223,8 @@ class ModelDrafter:
 
     def _proposal(self, draft: _Draft) -> Proposal:
         rows = tuple(draft.rows) if draft.rows else None
-        return Proposal(tokens=tuple(draft.tokens), rows=rows, drafter=self.name)
+        confidences = tuple(draft.confidences[: len(draft.tokens)])
+        return Proposal(tokens=tuple(draft.tokens), rows=rows, drafter=self.name, confidences=confidences)
 
     def _admit(self, state: _Slot, tokens: Sequence[int]) -> None:
         """Count `tokens` as committed, and see whether this model can still follow."""

@@ -6,6 +6,7 @@ Needs no model. A round costs the same however long the context is.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from leadout.core.values import Proposal
 from leadout.drafters.base import DraftRequest
@@ -13,17 +14,48 @@ from leadout.errors import InputError
 
 MAX_MATCH = 4
 MIN_MATCH = 2
+_MAX_LOOK_BACK = 32
+_FIRST_GUESS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Where the end of the text occurred before.
+
+    Parameters
+    ----------
+    at : int
+        Index of the token that followed.
+    size : int
+        Tokens of the n-gram that matched.
+    confidence : float in 0..1
+        Belief that the same token follows now.
+    """
+
+    at: int
+    size: int
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Follower:
+    """What followed an n-gram: where last, which token, how often anything did, and that token in a row."""
+
+    at: int
+    token: int
+    n_seen: int
+    n_same: int
 
 
 class NgramIndex:
-    """Where each n-gram of a growing text was last followed by something.
+    """What followed each n-gram of a growing text, and how regularly.
 
     An n-gram is entered only when the token after it arrives, so the end of the text never matches itself.
     """
 
     def __init__(self, min_match: int, max_match: int) -> None:
         self._sizes = range(max_match, min_match - 1, -1)  # longest first
-        self._next: dict[tuple[int, ...], int] = {}
+        self._next: dict[tuple[int, ...], _Follower] = {}
         self._tail: tuple[int, ...] = ()
         self._length = 0
 
@@ -33,18 +65,35 @@ class NgramIndex:
         for token in tokens:
             for size in self._sizes:
                 if size <= len(self._tail):
-                    self._next[self._tail[-size:]] = self._length
+                    self._enter(self._tail[-size:], token)
             self._tail = (*self._tail, token)[-longest:]
             self._length += 1
 
-    def match(self) -> int | None:
-        """Index of the token that followed the latest occurrence of the longest known n-gram at the end."""
-        for size in self._sizes:
-            if size <= len(self._tail):
-                at = self._next.get(self._tail[-size:])
-                if at is not None:
-                    return at
-        return None
+    def _enter(self, ngram: tuple[int, ...], token: int) -> None:
+        known = self._next.get(ngram)
+        if known is None:
+            self._next[ngram] = _Follower(self._length, token, 1, 1)
+        else:
+            n_same = known.n_same + 1 if known.token == token else 1
+            self._next[ngram] = _Follower(self._length, token, known.n_seen + 1, n_same)
+
+    def match(self) -> Match | None:
+        """The latest occurrence of the longest known n-gram at the end of the text.
+
+        The confidence blends what followed the n-grams of every size, shortest first, each with the weight of
+        one observation against its own counts (as prediction by partial matching does: Cleary and Witten,
+        IEEE Trans. Commun. 32(4), 1984, section III).
+        """
+        confidence, found = _FIRST_GUESS, None
+        for size in reversed(self._sizes):
+            known = self._next.get(self._tail[-size:]) if size <= len(self._tail) else None
+            if known is None:
+                continue
+            if found is not None and found.token != known.token:
+                confidence = 1 - confidence
+            confidence = (known.n_same + confidence) / (known.n_seen + 1)
+            found, longest = known, size
+        return None if found is None else Match(at=found.at, size=longest, confidence=confidence)
 
 
 class NgramDrafter:
@@ -83,18 +132,20 @@ class NgramDrafter:
         self._indexes[slot].extend(prompt)
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
-        """Continuations of the longest, latest matches; empty where nothing matches."""
+        """Continuations of the longest, latest matches, as far as they are worth it; may be empty."""
         return [self._continue(request) for request in requests]
 
     def _continue(self, request: DraftRequest) -> Proposal:
-        start = self._indexes[request.slot].match()
-        if start is None or request.k == 0:
+        match = self._indexes[request.slot].match()
+        if match is None or request.k == 0:
             return Proposal(drafter=self.name)
-        context, period = request.context, len(request.context) - start
-        tokens = [context[start + i] for i in range(min(request.k, period))]
-        while len(tokens) < request.k:
+        context, period = request.context, len(request.context) - match.at
+        confidences = (_confidence(match, context),) * request.k
+        k = request.judge.weigh(self.name, confidences).k
+        tokens = list(context[match.at : match.at + min(k, period)])
+        while len(tokens) < k:
             tokens.append(tokens[-period])
-        return Proposal(tokens=tuple(tokens), drafter=self.name)
+        return Proposal(tokens=tuple(tokens), drafter=self.name, confidences=confidences[:k])
 
     def observe(self, slot: int, committed: Sequence[int]) -> None:
         """Index what was committed."""
@@ -108,6 +159,18 @@ class NgramDrafter:
         """Never: an empty lookup is not a block."""
         return ""
 
+    def limited(self, slot: int) -> str:  # noqa: ARG002
+        """Never: it has no parts."""
+        return ""
+
     def close(self) -> None:
         """Drop all indexes."""
         self._indexes.clear()
+
+
+def _confidence(match: Match, context: Sequence[int]) -> float:
+    """Belief in each token of the continuation: doubt shrinks with the length of the whole match."""
+    size = match.size
+    while size < min(_MAX_LOOK_BACK, match.at) and context[match.at - size - 1] == context[-size - 1]:
+        size += 1
+    return 1 - (1 - match.confidence) * match.size / size

@@ -167,7 +167,7 @@ class Engine:
             if self._closed:
                 return
             self._closed = True
-            self._generation.abandon()
+            self._generation.close()
         if self._drafter is not None:
             self._drafter.close()
         self._target.close()

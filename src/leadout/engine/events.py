@@ -21,6 +21,7 @@ class Speculation:
     reason: str
     drafter: str
     verification: str
+    schedule: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,32 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What a schedule predicted of a round before its proposal was verified.
+
+    Parameters
+    ----------
+    chances : tuple of float in 0..1
+        For each drafted token: that it stands, given that all before it did; empty where nobody knows.
+    seconds, plain_s : float
+        Of the round, and of a plain one in its place.
+    """
+
+    chances: tuple[float, ...] = ()
+    seconds: float = 0.0
+    plain_s: float = 0.0
+
+    @property
+    def tokens(self) -> float:
+        """Tokens expected of the round."""
+        expected, chance = 1.0, 1.0
+        for each in self.chances:
+            chance *= each
+            expected += chance
+        return expected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
     """One target pass of answer `index`, after its tokens: what was drafted, what stood, how long it took.
 
@@ -70,6 +97,10 @@ class Round:
         run).
     draft_s, verify_s, other_s : float
         Seconds in the drafter, in the target's forward pass, and in everything else of this round.
+    width : int
+        Tokens of all slots in the target's pass; 0 when it also read tokens of a prompt.
+    forecast : Forecast or None
+        What was predicted, by schedules that do.
     """
 
     index: int
@@ -80,6 +111,8 @@ class Round:
     draft_s: float
     verify_s: float
     other_s: float
+    width: int = 0
+    forecast: Forecast | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,8 +62,9 @@ class Generation:
         name = "none" if self._given is None else self._given.name
         on = f"on: draft {name}, {self._schedule.name}"
         return Speculation(
-            enabled=not off, reason=f"off: {off}" if off else on, drafter=name, verification=params.rule
-        )
+            enabled=not off, reason=f"off: {off}" if off else on, drafter=name, verification=params.rule,
+            schedule=self._schedule.name,
+        )  # fmt: skip
 
     def run(
         self, prompt: Sequence[int], params: Params, is_cancelled: Callable[[], bool]
@@ -76,6 +77,11 @@ class Generation:
                 yield from self._answers(prompt, params, indexes, is_cancelled)
             finally:
                 self.abandon()
+
+    def close(self) -> None:
+        """Abandon what is running, and let the schedule keep what it learned."""
+        self.abandon()
+        self._schedule.close()
 
     def abandon(self) -> None:
         """Close what is running, each cache at a committed prefix."""
@@ -164,10 +170,15 @@ class Generation:
         why = self._drafter.blocked(session.slot)
         if why:
             session.stop_drafting(why)
+        else:
+            session.note_limit(self._drafter.limited(session.slot))
 
     def _close(self, session: Session) -> None:
         """Give the slot back, its cache cut to committed tokens."""
         self._running.remove(session)
+        ending = self._schedule.end(session.slot)
+        if ending is not None and session.speculation.enabled:
+            session.stop_drafting(ending.reason, ending.n_tokens)
         slot, held = session.slot, 0
         try:
             if slot in self._drafting and self._drafter is not None:

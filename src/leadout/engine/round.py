@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from leadout.core import verify
 from leadout.core.values import Proposal, Verdict
 from leadout.drafters.base import Drafter, DraftRequest
-from leadout.engine.events import Origin, Round, Token
+from leadout.engine.events import Forecast, Origin, Round, Token
 from leadout.engine.rows import argmaxes, distributions
-from leadout.engine.schedule import Schedule
+from leadout.engine.schedule import RoundState, Schedule
 from leadout.engine.session import Session
 from leadout.errors import RollbackError
 from leadout.models.base import Chunk, Model
@@ -79,17 +79,23 @@ class Rounds:
         planned = perf_counter()
         proposals = self._propose(sessions, wanted)
         proposed = perf_counter()
+        forecasts = [self._forecast(*each) for each in zip(sessions, proposals, strict=True)]
+        width = self._width(sessions, proposals)
+        foretold = perf_counter()
         logits = self._forward(sessions, proposals)
         seen = perf_counter()
         results = [self._take(*each) for each in zip(sessions, proposals, logits, strict=True)]
         done = perf_counter()
-        other_s = (planned - started) + (done - seen)
+        other_s = (planned - started) + (foretold - proposed) + (done - seen)
         outcomes = []
-        for session, proposal, (verdict, tokens) in zip(sessions, proposals, results, strict=True):
+        for session, proposal, forecast, (verdict, tokens) in zip(
+            sessions, proposals, forecasts, results, strict=True
+        ):
             outcome = Round(
-                index=session.index, drafter=proposal.drafter, drafted=len(proposal.tokens),
+                index=session.index, drafter=proposal.source, drafted=len(proposal.tokens),
                 accepted=verdict.accepted, emitted=len(tokens),
-                draft_s=proposed - planned, verify_s=seen - proposed, other_s=other_s,
+                draft_s=proposed - planned, verify_s=seen - foretold, other_s=other_s,
+                width=width, forecast=forecast,
             )  # fmt: skip
             if session.speculation.enabled:
                 self._schedule.observe(session.slot, outcome)
@@ -105,26 +111,49 @@ class Rounds:
 
     def _fitting(self, k: int) -> int:
         """The longest draft up to k whose verify width is allowed."""
+        return self._allowed(k)[-1]
+
+    def _allowed(self, k: int) -> Sequence[int]:
+        """Draft lengths up to k whose verify width is allowed, ascending."""
         if self._widths is None:
-            return k
-        return max(width for width in self._widths if width <= k + 1) - 1
+            return range(k + 1)
+        return sorted(width - 1 for width in self._widths if width <= k + 1)
 
     def _propose(self, sessions: Sequence[Session], wanted: Sequence[int]) -> list[Proposal]:
         """Ask for all slots together, and cut what comes to what may be verified."""
         asking = [session for session, k in zip(sessions, wanted, strict=True) if k > 0]
         if self._drafter is None or not asking:
             return [NO_PROPOSAL for _ in sessions]
-        requests = [_request(session, k) for session, k in zip(sessions, wanted, strict=True) if k > 0]
+        requests = [
+            self._request(session, k, len(sessions))
+            for session, k in zip(sessions, wanted, strict=True)
+            if k > 0
+        ]
         drafted = iter(self._drafter.propose(requests))
         return [self._cut(next(drafted), k) if k > 0 else NO_PROPOSAL for k in wanted]
 
+    def _request(self, session: Session, k: int, n_active: int) -> DraftRequest:
+        state = RoundState(
+            position=session.position, n_left=session.room, n_active=n_active, ks=self._allowed(k)
+        )
+        return DraftRequest(
+            slot=session.slot, context=session.context, k=k, sampling=session.params, history=session.history,
+            position=session.position, noise=session.noise, source=session.source,
+            judge=self._schedule.judge(session.slot, state),
+        )  # fmt: skip
+
     def _cut(self, proposal: Proposal, k: int) -> Proposal:
         # by length alone, never by looking at the tokens: that would bias what is said
-        k = self._fitting(min(k, len(proposal.tokens)))
-        if k == len(proposal.tokens):
-            return proposal
-        rows = None if proposal.rows is None else proposal.rows[:k]
-        return Proposal(tokens=proposal.tokens[:k], rows=rows, drafter=proposal.drafter)
+        return proposal.first(self._fitting(min(k, len(proposal.tokens))))
+
+    def _forecast(self, session: Session, proposal: Proposal) -> Forecast | None:
+        return self._schedule.forecast(session.slot, proposal) if session.speculation.enabled else None
+
+    def _width(self, sessions: Sequence[Session], proposals: Sequence[Proposal]) -> int:
+        """Tokens in the pass to come, or 0 when tokens of a prompt are among them."""
+        if any(len(each.context) - self._target.length(each.slot) != 1 for each in sessions):
+            return 0
+        return sum(1 + len(proposal.tokens) for proposal in proposals)
 
     def _forward(
         self, sessions: Sequence[Session], proposals: Sequence[Proposal]
@@ -179,13 +208,8 @@ class Rounds:
             why = self._drafter.blocked(slot)
             if why:
                 session.stop_drafting(why)
-
-
-def _request(session: Session, k: int) -> DraftRequest:
-    return DraftRequest(
-        slot=session.slot, context=session.context, k=k, sampling=session.params, history=session.history,
-        position=session.position, noise=session.noise, source=session.source,
-    )  # fmt: skip
+            else:
+                session.note_limit(self._drafter.limited(slot))
 
 
 def _origin(i: int, verdict: Verdict, drafted: int) -> Origin:

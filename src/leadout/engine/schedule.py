@@ -2,13 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from leadout.checks import check_whole
-from leadout.engine.events import Round
+from leadout.core.values import Proposal
+from leadout.drafters.base import Judge, Willing
+from leadout.engine.events import Forecast, Round
 from leadout.errors import InputError
 
 MAX_K = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundState:
+    """What a schedule may know of a slot before a round.
+
+    Parameters
+    ----------
+    position : int
+        Tokens answered so far.
+    n_left : int
+        Tokens that the answer may still grow by.
+    n_active : int
+        Slots that share the pass.
+    ks : sequence of int
+        Draft lengths that may be verified, ascending from 0; in exact mode they have gaps.
+    """
+
+    position: int
+    n_left: int
+    n_active: int
+    ks: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Drafting stopped paying: after how many tokens of the answer, and why."""
+
+    n_tokens: int
+    reason: str
 
 
 class Schedule(Protocol):
@@ -22,10 +56,22 @@ class Schedule(Protocol):
         """A request starts in `slot`; nothing of the last one may be left."""
 
     def plan(self, slot: int) -> int:
-        """Tokens to draft for `slot` in the next round, 0..MAX_K; 0 decodes plainly."""
+        """Most tokens to draft for `slot` in the next round, 0..MAX_K; 0 asks no drafter."""
+
+    def judge(self, slot: int, state: RoundState) -> Judge:
+        """Who decides in the next round how much of that is worth it."""
+
+    def forecast(self, slot: int, proposal: Proposal) -> Forecast | None:
+        """What to expect of the round now that its proposal is known; None from those who do not predict."""
 
     def observe(self, slot: int, outcome: Round) -> None:
         """What the round brought."""
+
+    def end(self, slot: int) -> Ending | None:
+        """The request in `slot` is over; why it was being decoded plainly by then, or None if it was not."""
+
+    def close(self) -> None:
+        """No more requests come. Closing twice is allowed."""
 
 
 class FixedSchedule:
@@ -47,8 +93,23 @@ class FixedSchedule:
         """The fixed k."""
         return self._k
 
+    def judge(self, slot: int, state: RoundState) -> Judge:  # noqa: ARG002
+        """One that takes all."""
+        return Willing()
+
+    def forecast(self, slot: int, proposal: Proposal) -> Forecast | None:  # noqa: ARG002
+        """None."""
+        return None
+
     def observe(self, slot: int, outcome: Round) -> None:
         """Nothing to learn."""
+
+    def end(self, slot: int) -> Ending | None:  # noqa: ARG002
+        """None: it never stops."""
+        return None
+
+    def close(self) -> None:
+        """Nothing to keep."""
 
 
 class StepSchedule:
@@ -75,8 +136,23 @@ class StepSchedule:
         """The current k of the slot."""
         return self._k[slot]
 
+    def judge(self, slot: int, state: RoundState) -> Judge:  # noqa: ARG002
+        """One that takes all."""
+        return Willing()
+
+    def forecast(self, slot: int, proposal: Proposal) -> Forecast | None:  # noqa: ARG002
+        """None."""
+        return None
+
     def observe(self, slot: int, outcome: Round) -> None:
         """Step up or down; an empty proposal is not a round and teaches nothing."""
         if outcome.drafted:
             step = 1 if outcome.accepted == outcome.drafted else -1
             self._k[slot] = min(self._high, max(self._low, self._k[slot] + step))
+
+    def end(self, slot: int) -> Ending | None:  # noqa: ARG002
+        """None: it never stops."""
+        return None
+
+    def close(self) -> None:
+        """Nothing to keep."""

@@ -98,10 +98,18 @@ class Session:
             return _NO_HISTORY
         return History(prompt=self._prompt_ids, generated=tuple(self.context[self.n_prompt :]))
 
-    def stop_drafting(self, why: str) -> None:
-        """Decode plainly from here on, and remember why."""
-        when = f" after {self.position} tokens" if self.position else ""
+    def stop_drafting(self, why: str, n_tokens: int | None = None) -> None:
+        """Decode plainly from here on, and remember why; `n_tokens` of the answer came before, if not all."""
+        n_tokens = self.position if n_tokens is None else n_tokens
+        when = f" after {n_tokens} tokens" if n_tokens else ""
         self.speculation = replace(self.speculation, enabled=False, reason=f"off{when}: {why}")
+
+    def note_limit(self, why: str) -> None:
+        """Remember, once, why a part of the drafter is off while the rest goes on."""
+        reason = self.speculation.reason
+        if why and why not in reason:
+            when = f"after {self.position} tokens: " if self.position else ""
+            self.speculation = replace(self.speculation, reason=f"{reason}; {when}{why}")
 
     def commit(self, token: int, origin: Origin, logits: NDArray[np.float32]) -> Token | None:
         """Decide about the next token of the answer.

@@ -54,6 +54,11 @@ class GgufModel:
     def vocab(self) -> GgufVocabulary:
         return self._vocab
 
+    @property
+    def key(self) -> str:
+        """A name for everything that a measurement of this model depends on."""
+        return widths.cache_key(self._header.parts, self._binding.facts, self._options)
+
     def length(self, slot: int) -> int:
         return self._open().length(slot)
 
@@ -78,8 +83,9 @@ class GgufModel:
         self._open()
         if self._exact_widths is None:
             is_shared = self._options.n_slots > 1 and not _is_separate(self._binding.facts, self._options)
-            key = widths.cache_key(self._header.parts, self._binding.facts, self._options)
-            self._exact_widths = frozenset({1}) if is_shared else widths.recall(key, self._measure_widths)
+            self._exact_widths = (
+                frozenset({1}) if is_shared else widths.recall(self.key, self._measure_widths)
+            )
         return self._exact_widths
 
     def close(self) -> None:

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Protocol
@@ -24,6 +21,7 @@ from leadout.models.base import Chunk
 from leadout.models.binding import Facts
 from leadout.models.cpu import read_cpu
 from leadout.models.options import GgufOptions
+from leadout.models.remembered import read_json, write_json
 
 MAX_WIDTH = 16
 _LENGTHS = (24, 248, 504, 1016)
@@ -113,8 +111,7 @@ def recall(key: str, measure_now: Callable[[], frozenset[int]], folder: Path | N
     known = _read(file)
     if known is None:
         known = measure_now()
-        with suppress(OSError):  # a cache that cannot be written costs time, nothing else
-            _write(file, known)
+        write_json(file, {"widths": sorted(known)})
     return known
 
 
@@ -126,19 +123,9 @@ def _identity(file: Path) -> list[str | int]:
 
 
 def _read(file: Path) -> frozenset[int] | None:
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))["widths"]
-    except (OSError, ValueError, TypeError, KeyError):
+    values = read_json(file)
+    found = values.get("widths") if isinstance(values, dict) else None
+    if not isinstance(found, list) or 1 not in found:
         return None
-    is_sound = isinstance(found, list) and all(
-        type(width) is int and 1 <= width <= MAX_WIDTH for width in found
-    )
-    return frozenset(found) if is_sound and 1 in found else None
-
-
-def _write(file: Path, widths: frozenset[int]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
-    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
-        json.dump({"widths": sorted(widths)}, opened)
-    Path(name).replace(file)
+    is_sound = all(type(width) is int and 1 <= width <= MAX_WIDTH for width in found)
+    return frozenset(found) if is_sound else None

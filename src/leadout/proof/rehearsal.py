@@ -52,5 +52,9 @@ class RehearsedDrafter:
         """Never."""
         return ""
 
+    def limited(self, slot: int) -> str:  # noqa: ARG002
+        """Never: it has no parts."""
+        return ""
+
     def close(self) -> None:
         """Nothing to free."""

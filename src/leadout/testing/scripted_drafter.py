@@ -38,6 +38,7 @@ class ScriptedDrafter:
         self.told: dict[int, list[int]] = {}
         self.ended: list[int] = []
         self.why_blocked = ""
+        self.why_limited = ""
         self.closed = False
 
     @classmethod
@@ -118,6 +119,10 @@ class ScriptedDrafter:
     def blocked(self, slot: int) -> str:  # noqa: ARG002
         """What `why_blocked` says."""
         return self.why_blocked
+
+    def limited(self, slot: int) -> str:  # noqa: ARG002
+        """What `why_limited` says."""
+        return self.why_limited
 
     def close(self) -> None:
         """Note that the drafter was closed."""

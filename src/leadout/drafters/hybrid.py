@@ -1,0 +1,149 @@
+"""Several drafters as one: each round, what is predicted to pay most for that slot.
+
+Lookups propose first, since that costs next to nothing; the draft model is asked where it promises more, or
+to go on where a lookup ends. What is taken follows from the committed text and from confidences, never from
+tokens that were drawn, so each row stays the distribution its token was drawn from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Protocol
+
+from leadout.core.values import Distribution, Proposal
+from leadout.drafters.base import Drafter, DraftRequest
+from leadout.errors import InputError
+
+_NOTHING = Proposal()
+
+
+class DraftModel(Drafter, Protocol):
+    """A drafter that has to read the text before it can draft."""
+
+    def n_unread(self, request: DraftRequest) -> int:
+        """Tokens of the request's context that have to be read before the first token can be drafted."""
+
+
+class HybridDrafter:
+    """Takes from lookups and a draft model, slot by slot and round by round.
+
+    A part that is blocked leaves the others at work, and `limited` says why.
+
+    Parameters
+    ----------
+    lookups : sequence of Drafter
+        Their proposals have confidences, cost nothing to make and do not depend on chance; of equally good
+        ones the first is taken.
+    model : DraftModel or None
+        Drafts for all slots that want it in the same passes.
+
+    Raises
+    ------
+    InputError
+        If there is no part at all.
+    """
+
+    def __init__(self, lookups: Sequence[Drafter], model: DraftModel | None = None) -> None:
+        self._lookups, self._model = tuple(lookups), model
+        self._parts: tuple[Drafter, ...] = self._lookups if model is None else (*self._lookups, model)
+        if not self._parts:
+            raise InputError("a hybrid drafter needs at least one lookup or a draft model")
+
+    @property
+    def name(self) -> str:
+        """The names of the parts, such as "suffix+ngram+qwen2.5-coder-0.5b"."""
+        return "+".join(part.name for part in self._parts)
+
+    def begin(self, slot: int, prompt: Sequence[int]) -> None:
+        """Tell every part."""
+        for part in self._parts:
+            part.begin(slot, prompt)
+
+    def observe(self, slot: int, committed: Sequence[int]) -> None:
+        """Tell every part, whoever proposed."""
+        for part in self._parts:
+            part.observe(slot, committed)
+
+    def end(self, slot: int) -> None:
+        """Tell every part."""
+        with ExitStack() as parts:
+            for part in self._parts:
+                parts.callback(part.end, slot)
+
+    def blocked(self, slot: int) -> str:
+        """Why none of the parts can draft for `slot` any more, or ""."""
+        reasons = [part.blocked(slot) for part in self._parts]
+        return "; ".join(reasons) if all(reasons) else ""
+
+    def limited(self, slot: int) -> str:
+        """Why some of the parts cannot draft for `slot` any more while others can, or ""."""
+        reasons = [part.blocked(slot) or part.limited(slot) for part in self._parts]
+        return "" if self.blocked(slot) else "; ".join(reason for reason in reasons if reason)
+
+    def close(self) -> None:
+        """Close every part."""
+        with ExitStack() as parts:
+            for part in self._parts:
+                parts.callback(part.close)
+
+    def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
+        """For each request the proposal that is predicted to pay most; the model drafts them all together."""
+        best, worths = self._look_up(requests)
+        model = self._model
+        if model is None:
+            return best
+        asked = []
+        for at, request in enumerate(requests):
+            if model.blocked(request.slot):
+                continue
+            run = best[at]
+            if request.judge.promise(model.name, model.n_unread(request)) > worths[at]:
+                asked.append((at, _NOTHING, request))
+            elif (tail := _tail(request, run, model)) is not None:
+                asked.append((at, run, tail))
+        if asked:
+            drafts = model.propose([request for _, _, request in asked])
+            for (at, run, _), draft in zip(asked, drafts, strict=True):
+                best[at] = _joined(run, draft) if draft.tokens else best[at]
+        return best
+
+    def _look_up(self, requests: Sequence[DraftRequest]) -> tuple[list[Proposal], list[float]]:
+        """For each request the lookup proposal of the highest worth, or an empty one; and its worth."""
+        best = [Proposal(drafter=self.name) for _ in requests]
+        worths = [0.0] * len(requests)
+        for lookup in self._lookups:
+            for at, proposal in enumerate(lookup.propose(requests)):
+                if not proposal.tokens:
+                    continue
+                weighed = requests[at].judge.weigh(proposal.drafter, proposal.confidences)
+                if weighed.worth > worths[at]:
+                    best[at], worths[at] = proposal.first(weighed.k), weighed.worth
+        return best, worths
+
+
+def _tail(request: DraftRequest, run: Proposal, model: DraftModel) -> DraftRequest | None:
+    """The request to go on after `run`, or None when that is not worth it."""
+    length = len(run.tokens)
+    if not 0 < length < request.k:
+        return None
+    tail = replace(
+        request, context=[*request.context, *run.tokens], k=request.k - length,
+        history=request.history.after(run.tokens), position=request.position + length,
+    )  # fmt: skip
+    judge = request.judge.after_run(model.name, run, model.n_unread(tail))
+    return None if judge is None else replace(tail, judge=judge)
+
+
+def _joined(run: Proposal, draft: Proposal) -> Proposal:
+    """A lookup's run, whose rows are point masses, and what the model drew after it."""
+    if not run.tokens:
+        return draft
+    rows = None if draft.rows is None else (*(Distribution.point(each) for each in run.tokens), *draft.rows)
+    knows_all = len(draft.confidences) == len(draft.tokens)
+    return Proposal(
+        tokens=(*run.tokens, *draft.tokens), rows=rows, drafter=draft.drafter,
+        confidences=(*run.confidences, *draft.confidences) if knows_all else (),
+        n_given=len(run.tokens), given_by=run.drafter,
+    )  # fmt: skip

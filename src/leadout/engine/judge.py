@@ -1,0 +1,286 @@
+"""The judge of the paced schedule: what to draft in one round of one slot, decided from an `Outlook`.
+
+Pure: it reads no clock and draws nothing, and asked the same twice it answers the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from leadout.core.cost import CostTable, DraftPolicy, best_prefix
+from leadout.core.estimate import AcceptanceModel, Prediction
+from leadout.core.values import Proposal
+from leadout.drafters.base import Judge, Weighed
+from leadout.engine.schedule import RoundState
+
+_BARELY = 1e-9  # the worth of what is tried only to learn: less than of anything that pays
+_HOPELESS = 0.01  # a chance below which no more tokens of a lookup are looked at
+_SUREST = 0.999
+
+
+Mood = Literal["fair", "hopeful", "wary"]
+"""Which chances to reckon with: the expected ones, or those a standard deviation above or below."""
+
+
+class Beliefs(Protocol):
+    """What the schedule knows of drafters at this moment."""
+
+    def acceptance(self, drafter: str, mood: Mood) -> AcceptanceModel:
+        """Of this drafter's tokens; the hopeful one is as unsure as time without news makes it."""
+
+    def policy(self, drafter: str, outlook: Outlook, mood: Mood) -> DraftPolicy:
+        """When drafting with this model goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What a round is decided from.
+
+    Parameters
+    ----------
+    state : RoundState
+    costs : CostTable
+    rate : float
+        Tokens per second that a round has to match: the best that is being reached, plain decoding at least.
+    n_rounds_left : float
+        Rounds to come, over which a draft model's reading pays off.
+    budget_s : float
+        Seconds that may be lost now on drafts that are predicted to lose, for what they teach.
+    allowance_s : float
+        Seconds that this round may lose at worst; what was gained before is allowed to be lost again.
+    margin : float
+        Tokens that a draft must be predicted to gain.
+    """
+
+    state: RoundState
+    costs: CostTable
+    rate: float
+    n_rounds_left: float
+    budget_s: float
+    allowance_s: float
+    margin: float
+
+    def within(self, draft_s: float) -> Sequence[int]:
+        """Allowed draft lengths that cannot lose more than is allowed, at `draft_s` a token."""
+        ks = self.state.ks
+        if self._worst_s(ks[-1], draft_s) <= self.allowance_s:
+            return ks
+        return [k for k in ks if k == 0 or self._worst_s(k, draft_s) <= self.allowance_s]
+
+    def _worst_s(self, k: int, draft_s: float) -> float:
+        return k * draft_s + self.costs.extra_s(k, self.state.n_active)
+
+
+@dataclass(slots=True)
+class Course:
+    """A draft model at work in this round: by which policy, and how far it is.
+
+    Parameters
+    ----------
+    worth : float
+        What `promise` answered.
+    mood : Mood
+        "hopeful" when it is tried only to learn.
+    n_unread : int
+        Tokens it had to read first.
+    confidences : list of float
+        Of the rows it has shown, one per pass.
+    chance : float
+        That all tokens of these rows stand, and those given before them.
+    n_given : int
+        Tokens of a lookup's run that it goes on after.
+    """
+
+    policy: DraftPolicy
+    worth: float
+    mood: Mood
+    n_unread: int
+    confidences: list[float] = field(default_factory=list)
+    chance: float = 1.0
+    n_given: int = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Passes that it made."""
+        return len(self.confidences)
+
+
+@dataclass(slots=True)
+class Refusal:
+    """The best that was turned down: its speed as a share of plain decoding's, and whose it was."""
+
+    speed: float = 0.0
+    drafter: str = ""
+    n_to_read: int = 0
+
+
+@dataclass(slots=True)
+class PacedJudge:
+    """Takes what is predicted to pay, and now and then, within a budget, what might.
+
+    Parameters
+    ----------
+    outlook : Outlook
+    beliefs : Beliefs
+    """
+
+    outlook: Outlook
+    beliefs: Beliefs
+    courses: dict[str, Course] = field(default_factory=dict)
+    tried: set[str] = field(default_factory=set)
+    refusal: Refusal = field(default_factory=Refusal)
+
+    @property
+    def wants_confidences(self) -> bool:
+        """Yes."""
+        return True
+
+    def weigh(self, drafter: str, confidences: Sequence[float]) -> Weighed:
+        """The prefix with the best predicted worth; else, within the budget, one that might be worth it."""
+        chances = self._chances(drafter, confidences, "fair")
+        k, worth = self._best(chances)
+        if worth > self.outlook.margin or not chances:
+            return Weighed(k=k, worth=worth)
+        self._refuse(drafter, chances, draft_s=0.0)
+        if self.outlook.budget_s <= self.outlook.costs.extra_s(1, self.outlook.state.n_active):
+            return Weighed(k=0, worth=0.0)
+        k, worth = self._best(self._chances(drafter, confidences, "hopeful"))
+        if worth <= self.outlook.margin or self._extra_s(k) > self.outlook.budget_s:
+            return Weighed(k=0, worth=0.0)
+        self.tried.add(drafter)
+        return Weighed(k=k, worth=_BARELY)
+
+    def promise(self, drafter: str, n_unread: int) -> float:
+        """Worth of drafting by the best policy, less the share of reading that this round has to earn."""
+        course = self.courses.get(drafter)
+        if course is None:
+            course = self._course(drafter, n_unread)
+            self.courses[drafter] = course
+            if course.mood == "hopeful":
+                self.tried.add(drafter)
+        return course.worth
+
+    def after_run(self, drafter: str, run: Proposal, n_unread: int) -> Judge | None:
+        """Itself, where one more pass is worth more than it costs although the run may not stand."""
+        policy = self.beliefs.policy(drafter, self.outlook, "fair")
+        n, chance = len(run.tokens), math.prod(self._chances(run.drafter, run.confidences, "fair"))
+        reading = self._reading(n_unread)
+        worth = policy.gain(n, chance) - reading
+        if worth <= self.outlook.margin or not self._may_read(drafter, n_unread, reading):
+            return None
+        self.courses[drafter] = Course(policy, worth, "fair", n_unread, chance=chance, n_given=n)
+        return self
+
+    def takes(self, drafter: str, confidences: Sequence[float]) -> bool:
+        """By the policy, from the rows seen so far."""
+        course = self._followed(drafter, confidences)
+        return course.policy.takes(course.n_given + len(confidences) - 1, course.chance)
+
+    def goes_on(self, drafter: str, confidences: Sequence[float]) -> bool:
+        """By the policy, from the rows seen so far."""
+        course = self._followed(drafter, confidences)
+        return course.policy.goes_on(course.n_given + len(confidences), course.chance)
+
+    def _chances(self, drafter: str, confidences: Sequence[float], mood: Mood) -> list[float]:
+        """Chances of a lookup's tokens, to where it becomes hopeless."""
+        model = self.beliefs.acceptance(drafter, mood)
+        chances: list[float] = []
+        together, position = 1.0, self.outlook.state.position
+        for offset, confidence in enumerate(confidences[: self.outlook.state.ks[-1]]):
+            chance = chance_of(model.predict(confidence, offset, position), mood)
+            chances.append(chance)
+            together *= chance
+            if together < _HOPELESS:
+                break
+        return chances
+
+    def _best(self, chances: Sequence[float]) -> tuple[int, float]:
+        outlook = self.outlook
+        return best_prefix(
+            chances, outlook.costs, outlook.rate, ks=outlook.within(0.0), n_active=outlook.state.n_active
+        )
+
+    def _course(self, drafter: str, n_unread: int) -> Course:
+        outlook = self.outlook
+        policy = self.beliefs.policy(drafter, outlook, "fair")
+        reading = self._reading(n_unread)
+        worth = policy.worth - reading
+        if worth > outlook.margin and self._may_read(drafter, n_unread, reading):
+            return Course(policy, worth, "fair", n_unread)
+        self._refuse_model(drafter, policy, n_unread if policy.worth > 0 else 0)
+        cost_s = outlook.costs.drafting_s(1, n_unread) + self._extra_s(1)
+        if cost_s <= outlook.budget_s:
+            hopeful = self.beliefs.policy(drafter, outlook, "hopeful")
+            if hopeful.worth - reading > outlook.margin:
+                return Course(hopeful, _BARELY, "hopeful", n_unread)
+        return Course(policy, 0.0, "fair", n_unread)
+
+    def _may_read(self, drafter: str, n_unread: int, reading: float) -> bool:
+        """A backlog that costs more than may be lost is read only where even a wary view sees it pay."""
+        outlook = self.outlook
+        if (n_unread - 1) * outlook.costs.read_s <= outlook.allowance_s:
+            return True
+        return self.beliefs.policy(drafter, outlook, "wary").worth > reading
+
+    def _reading(self, n_unread: int) -> float:
+        """Tokens lost to reading: all of what every round reads, and this round's share of a backlog."""
+        n_usual = min(1, n_unread - 1)
+        n_charged = n_usual + (n_unread - 1 - n_usual) / max(1.0, self.outlook.n_rounds_left)
+        return self.outlook.rate * self.outlook.costs.read_s * n_charged
+
+    def _extra_s(self, k: int) -> float:
+        return self.outlook.costs.extra_s(k, self.outlook.state.n_active)
+
+    def _followed(self, drafter: str, confidences: Sequence[float]) -> Course:
+        """The drafter's course, brought up to these rows."""
+        self.promise(drafter, 1)
+        course = self.courses[drafter]
+        if course.n_rows < len(confidences):
+            model = self.beliefs.acceptance(drafter, course.mood)
+            for offset in range(course.n_rows, len(confidences)):
+                place = course.n_given + offset
+                found = model.predict(confidences[offset], place, self.outlook.state.position)
+                course.chance *= chance_of(found, course.mood)
+            course.confidences = list(confidences)
+        return course
+
+    def _refuse(self, drafter: str, chances: Sequence[float], draft_s: float) -> None:
+        """Remember the best speed that was not good enough."""
+        outlook = self.outlook
+        plain_s = outlook.costs.plain_s(outlook.state.n_active)
+        expected, together = 1.0, 1.0
+        for k, chance in enumerate(chances, start=1):
+            together *= chance
+            expected += together
+            if k in outlook.state.ks:
+                speed = expected * plain_s / (plain_s + k * draft_s + self._extra_s(k))
+                if speed > self.refusal.speed:
+                    self.refusal = Refusal(speed, drafter)
+
+    def _refuse_model(self, drafter: str, policy: DraftPolicy, n_to_read: int) -> None:
+        self._refuse(drafter, policy.typical, self.outlook.costs.draft_s)
+        if n_to_read:
+            self.refusal = Refusal(max(1.0, self.refusal.speed), drafter, n_to_read)
+
+
+def chance_of(found: Prediction, mood: Mood) -> float:
+    """The chance to reckon with."""
+    match mood:
+        case "fair":
+            return found.mean
+        case "hopeful":
+            return min(_SUREST, found.mean + found.sd)
+        case "wary":
+            return max(0.0, found.mean - found.sd)
+
+
+def expected_left(n_answered: int, n_left: int, usual_length: float) -> float:
+    """Tokens that an answer is expected to grow by yet.
+
+    Up to the usual length; beyond it, as often with lengths that vary by orders of magnitude, half of what
+    there is already.
+    """
+    return min(float(n_left), max(usual_length - n_answered, n_answered / 2, math.sqrt(usual_length)))

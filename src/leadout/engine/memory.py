@@ -1,0 +1,135 @@
+"""What a paced schedule learns and keeps between requests: costs, acceptance, how sure drafts usually are.
+
+Numbers only: nothing of any text is held. Saved as one JSON file per pair of models and machine.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from leadout.core.estimate import AcceptanceModel
+from leadout.engine.profile import Profile
+from leadout.engine.startup import Startup
+from leadout.errors import InputError
+
+VERSION = 1
+USUAL_LENGTH = 128.0
+
+_N_REMEMBERED = 32
+_LENGTH_LEARNING = 0.2
+_AS_IF_AT = 50  # the position that agreements of a sample are taken to be at
+_SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
+_FIRST = (0.35, 0.6, 0.85, 0.95, 0.99)  # until a drafter has shown how sure it is
+
+
+@dataclass(slots=True)
+class Confidences:
+    """How sure a drafter was of late: of first tokens, and of those after them."""
+
+    first: deque[float] = field(default_factory=lambda: deque(_FIRST, maxlen=_N_REMEMBERED))
+    later: deque[float] = field(default_factory=lambda: deque(_FIRST, maxlen=_N_REMEMBERED))
+
+    def saw(self, offset: int, confidence: float) -> None:
+        """One more row at this offset of a proposal."""
+        (self.later if offset else self.first).append(confidence)
+
+    def typical(self, offset: int) -> list[float]:
+        """Confidences that stand for an equal share of rows each."""
+        ordered = sorted(self.later if offset else self.first)
+        return [ordered[int(share * len(ordered))] for share in _SHARES]
+
+
+@dataclass(slots=True)
+class Memory:
+    """The learned state of a schedule.
+
+    Parameters
+    ----------
+    profile : Profile
+    acceptance : dict of drafter to AcceptanceModel
+    confidences : dict of drafter to Confidences
+    usual_length : float
+        Tokens of an answer, on average of late.
+    """
+
+    profile: Profile = field(default_factory=Profile)
+    acceptance: dict[str, AcceptanceModel] = field(default_factory=dict)
+    confidences: dict[str, Confidences] = field(default_factory=dict)
+    usual_length: float = USUAL_LENGTH
+
+    @classmethod
+    def of_startup(cls, startup: Startup, drafter: str) -> Memory:
+        """What a first measurement teaches of a pair of models."""
+        model, seen = AcceptanceModel(), Confidences()
+        for each in startup.agreements:
+            model = model.learn(each.confidence, 0, _AS_IF_AT, each.stood)
+            for offset in (0, 1):
+                seen.saw(offset, each.confidence)
+        memory = cls(profile=Profile(startup.costs))
+        if startup.agreements:
+            memory.acceptance[drafter], memory.confidences[drafter] = model, seen
+        return memory
+
+    def answered(self, n_tokens: int) -> None:
+        """An answer came to this many tokens."""
+        self.usual_length += _LENGTH_LEARNING * (n_tokens - self.usual_length)
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values; `from_json` reads them."""
+        return {
+            "version": VERSION,
+            "profile": self.profile.to_json(),
+            "acceptance": {name: model.to_json() for name, model in self.acceptance.items()},
+            "confidences": {
+                name: {"first": list(each.first), "later": list(each.later)}
+                for name, each in self.confidences.items()
+            },
+            "usual_length": self.usual_length,
+        }
+
+    @classmethod
+    def from_json(cls, values: object) -> Memory:
+        """The memory that `to_json` wrote.
+
+        Raises
+        ------
+        InputError
+            If it was written by another version, or is not such.
+        """
+        found = _mapping("a memory", values)
+        if found.get("version") != VERSION:
+            raise InputError(f"a memory of version {found.get('version')!r} cannot be read, only {VERSION}")
+        length = found.get("usual_length")
+        if not isinstance(length, int | float) or not 0 <= length < float("inf"):
+            raise InputError(f"a memory needs a usual_length >= 0, got {length!r}")
+        return cls(
+            profile=Profile.from_json(_mapping("profile", found.get("profile"))),
+            acceptance={
+                name: AcceptanceModel.from_json(_mapping(name, each))
+                for name, each in _mapping("acceptance", found.get("acceptance")).items()
+            },
+            confidences={
+                name: Confidences(
+                    first=_recent(_mapping(name, each).get("first")),
+                    later=_recent(_mapping(name, each).get("later")),
+                )
+                for name, each in _mapping("confidences", found.get("confidences")).items()
+            },
+            usual_length=float(length),
+        )
+
+
+def _mapping(name: str, values: object) -> Mapping[str, object]:
+    if not isinstance(values, dict):
+        raise InputError(f"{name} must be a mapping, got {values!r}")
+    return values
+
+
+def _recent(values: object) -> deque[float]:
+    given: Sequence[object] = values if isinstance(values, list) else ()
+    numbers = [float(each) for each in given if isinstance(each, int | float) and 0 <= each <= 1]
+    if not numbers or len(numbers) != len(given):
+        raise InputError(f"confidences must be numbers in 0..1, got {values!r}")
+    return deque(numbers, maxlen=_N_REMEMBERED)

@@ -1,0 +1,137 @@
+"""The first measurement: what passes cost, and how often the draft agrees, from a few passes over a sample.
+
+Both models read the same short text; the passes are timed, and the rows of the widest one show where the
+draft's best guess is the target's. Neither cache keeps anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leadout.core import law
+from leadout.core.cost import CostTable
+from leadout.models.base import Chunk, Model
+
+BUDGET_S = 2.0
+SAMPLE = """The keeper counts the lamps twice before the tide turns, as one wrong light costs a ship.
+def total(prices, tax):
+    result = 0
+    for price in prices:
+        result += price * (1 + tax)
+    return result
+"""
+_ORDER = (2, 4, 8, 3, 16, 6, 5, 12)
+_N_ROWS = 16  # of the draft
+_BEFORE = 4  # tokens read before anything is timed or compared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """A place of the sample: how sure the draft was of its best guess, and whether it was the target's."""
+
+    confidence: float
+    stood: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Startup:
+    """What the first measurement found.
+
+    Parameters
+    ----------
+    costs : CostTable
+    agreements : tuple of Agreement
+    seconds : float
+        How long it took.
+    """
+
+    costs: CostTable
+    agreements: tuple[Agreement, ...]
+    seconds: float
+
+
+def measure(
+    target: Model, draft: Model | None, *, clock: Callable[[], float], budget_s: float = BUDGET_S
+) -> Startup:
+    """Time passes of single and several tokens until the budget is spent.
+
+    A pass that would exceed the budget is not begun, except for the first passes of a single token.
+
+    Parameters
+    ----------
+    target, draft : Model
+        Slot 0 of both must be free; it is empty afterwards.
+    clock : callable
+        Seconds that only grow.
+    budget_s : float
+    """
+    started = clock()
+    text = target.vocab.encode(SAMPLE, add_bos=target.vocab.adds_bos, special=False)
+    text = text[: min(target.info.n_ctx, _BEFORE + max(_ORDER))]
+    targets = _Timed(target, text, clock)
+    widths = {1: min(targets.run(1)[0] for _ in range(3))}
+    draft_s = read_s = 0.0
+    guesses = np.empty((0, 1), dtype=np.float32)
+    if draft is not None:
+        known = text[: draft.info.n_ctx]
+        drafts = _Timed(draft, [min(token, draft.info.n_vocab - 1) for token in known], clock)
+        draft_s = min(drafts.run(1)[0] for _ in range(3))
+        n_rows = min(_N_ROWS, drafts.n_left)
+        seconds, guesses = drafts.run(n_rows)
+        read_s = max(0.0, seconds - draft_s) / max(1, n_rows - 1)
+        drafts.close()
+    said = guesses[:0]
+    for width in _ORDER:
+        table = CostTable(widths=tuple(sorted(widths.items())))
+        if width > targets.n_left or clock() - started + table.verify_s(width) > budget_s:
+            continue
+        widths[width], rows = targets.run(width)
+        said = rows if len(rows) > len(said) else said
+    targets.close()
+    return Startup(
+        costs=CostTable(widths=tuple(sorted(widths.items())), draft_s=draft_s, read_s=read_s),
+        agreements=_agreements(said, guesses),
+        seconds=clock() - started,
+    )
+
+
+class _Timed:
+    """Passes over the same place of a text, each timed."""
+
+    def __init__(self, model: Model, text: Sequence[int], clock: Callable[[], float]) -> None:
+        self._model, self._clock = model, clock
+        before = min(_BEFORE, len(text) - 1)
+        self._rest = text[before:]
+        self._before = before
+        model.truncate(0, 0)
+        if before:
+            model.forward([Chunk(slot=0, tokens=text[:before], n_logits=0)])
+
+    @property
+    def n_left(self) -> int:
+        """The widest pass that the text allows."""
+        return len(self._rest)
+
+    def run(self, width: int) -> tuple[float, NDArray[np.float32]]:
+        """Seconds of a pass, and its logits, shape (width, V)."""
+        started = self._clock()
+        logits = self._model.forward([Chunk(slot=0, tokens=self._rest[:width], n_logits=width)])[0]
+        seconds = self._clock() - started
+        rows = np.array(logits)
+        self._model.truncate(0, self._before)
+        return max(seconds, 1e-9), rows
+
+    def close(self) -> None:
+        """Leave the slot empty."""
+        self._model.truncate(0, 0)
+
+
+def _agreements(said: NDArray[np.float32], guesses: NDArray[np.float32]) -> tuple[Agreement, ...]:
+    return tuple(
+        Agreement(confidence=law.top_probability(guess), stood=int(np.argmax(guess)) == int(np.argmax(row)))
+        for row, guess in zip(said, guesses, strict=False)
+    )
