@@ -11,9 +11,10 @@ ROOT = Path(__file__).parents[1] / "src" / "leadout"
 
 ALLOWED = {
     "errors": set(),
+    "folders": set(),
     "core": {"errors"},
-    "models": {"errors", "core"},
-    "store": {"errors"},
+    "models": {"errors", "folders", "core"},
+    "store": {"errors", "folders"},
     "drafters": {"errors", "core", "models"},
     "engine": {"errors", "core", "models", "drafters"},
     "testing": {"errors", "core", "models", "drafters", "engine"},

@@ -40,7 +40,7 @@ def leadout(*arguments: str | Path, input: str | bytes = b"", **changes: str) ->
         [*COMMAND, *map(str, arguments)],
         input=input.encode() if isinstance(input, str) else input,
         capture_output=True,
-        timeout=60,
+        timeout=240,
         check=False,
         env=environment(**changes),
     )

@@ -1,12 +1,10 @@
 """Tiny models in a folder whose name has spaces and letters that are not ASCII."""
 
-import os
-from pathlib import Path
-
 import pytest
 from commands import CHATML
 
 from leadout.testing.tiny_gguf import write_tiny_gguf
+from real_models import real_model
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +29,4 @@ def tiny_draft(folder):
 @pytest.fixture(scope="session")
 def smollm2():
     """The real small model."""
-    path = Path(os.environ.get("LEADOUT_TEST_MODELS", "")) / "smollm2-135m.gguf"
-    if not path.is_file():
-        pytest.skip("smollm2-135m.gguf is not in $LEADOUT_TEST_MODELS")
-    return path
+    return real_model("smollm2-135m")

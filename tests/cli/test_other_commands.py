@@ -58,13 +58,13 @@ def test_demo_shows_both_speeds_and_the_same_text(smollm2, tmp_path):
     place.parent.mkdir(parents=True)
     shutil.copyfile(smollm2, place)
     cache = {"LEADOUT_CACHE": str(tmp_path)}
-    short = ("--offline", "--repeats", "1", "--max-tokens", "32")
+    short = ("--threads", "1", "--offline", "--repeats", "1", "--max-tokens", "32")
     done = leadout("demo", *short, **cache)
     assert done.returncode == 0, done.stderr
     assert re.search(r"^plain +\d", done.stdout, re.MULTILINE)
     assert re.search(r"^with ngram +\d+\.\d +[2-9]\.\d\d +\d+%", done.stdout, re.MULTILINE), done.stdout
     assert done.stdout.endswith("identical: yes\n")
-    measured = json.loads(leadout("demo", *short, "--json", **cache).stdout)
+    measured = json.loads(leadout("demo", *short[:-1], "8", "--json", **cache).stdout)
     assert measured["identical"] is True
     assert measured["drafted"][0]["ids"] == measured["plain"][0]["ids"]
 

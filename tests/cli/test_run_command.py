@@ -156,10 +156,11 @@ def test_real_model_says_the_same_with_and_without_drafts(smollm2):
     ask = (
         "run",
         smollm2,
+        *ONE,
         "-p",
         "Write a haiku about rain.",
         "--max-tokens",
-        "64",
+        "32",
         "--temperature",
         "0.8",
         "--seed",

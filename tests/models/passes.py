@@ -8,7 +8,7 @@ import pytest
 from leadout.models.base import Chunk
 
 TOLERANCE = 0.08
-"""Logits spread over about +-12; kernels of other widths and layouts round 16-bit keys and values otherwise."""
+"""Logits spread over about +-12; kernels for other widths and layouts round 16-bit values otherwise."""
 
 PACKAGES = {"ik": "ik_llama_cpp", "llama": "llama_cpp"}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from leadout.errors import ProviderError
-from leadout.models import binding_ik, binding_llama
+from leadout.models import binding_llama, ik_limits
 from leadout.models.cpu import (
     Cpu,
     count_cores,
@@ -37,10 +37,10 @@ def test_another_system_is_unknown_and_lacks_nothing_for_certain(text):
 
 def test_ik_refuses_a_cpu_without_its_instructions_before_it_is_loaded():
     with pytest.raises(ProviderError, match=r"needs a CPU with avx2, f16c, fma.*Old Xeon.*lacks avx2, fma"):
-        binding_ik.check_cpu(parse_cpuinfo(OLD), "x86_64")
-    binding_ik.check_cpu(parse_cpuinfo(NEW), "x86_64")
-    binding_ik.check_cpu(parse_cpuinfo(OLD), "aarch64")
-    binding_ik.check_cpu(Cpu(model="unknown", flags=None), "AMD64")
+        ik_limits.check_cpu(parse_cpuinfo(OLD), "x86_64")
+    ik_limits.check_cpu(parse_cpuinfo(NEW), "x86_64")
+    ik_limits.check_cpu(parse_cpuinfo(OLD), "aarch64")
+    ik_limits.check_cpu(Cpu(model="unknown", flags=None), "AMD64")
 
 
 def test_llama_refuses_a_cpu_that_lacks_what_it_was_compiled_for():

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from passes import assert_same, feed, fresh, text_of
 
 from leadout.errors import BackendError
 from leadout.models.base import Chunk
-from passes import assert_same, feed, fresh, text_of
 
 
 def test_logits_are_of_the_rows_asked_for(load):

@@ -1,14 +1,15 @@
 """What the slots do when a library fails: a real context, made to fail on command."""
 
 import pytest
+from passes import assert_same, feed, need
 
 from leadout.errors import BackendError, RollbackError
 from leadout.models.base import Chunk
 from leadout.models.binding import NO_ROOM
 from leadout.models.header import read_header
 from leadout.models.options import GgufOptions
+from leadout.models.separate import SeparateContexts
 from leadout.models.slots import SlotCache
-from passes import assert_same, feed, need
 
 
 class Failing:
@@ -50,9 +51,6 @@ class Failing:
     def end(self, slot):
         return self.context.end(slot)
 
-    def defragment(self):
-        return self.context.defragment()
-
     def save(self, slot, *, whole):
         return self.context.save(slot, whole=whole)
 
@@ -80,7 +78,11 @@ def open_cache(path, provider, *, can_cut):
     else:
         from leadout.models.binding_llama import load
     binding = load(read_header(path), GgufOptions(n_ctx=64, n_slots=2, n_threads=1, n_batch=32))
-    context = Failing(binding.open_context(n_ctx=64, n_slots=2))
+    if binding.facts.can_share:
+        context = Failing(binding.open_context(n_ctx=64, n_slots=2))
+    else:
+        own = [binding.open_context(n_ctx=64, n_slots=1) for _ in range(2)]
+        context = Failing(SeparateContexts(own, is_windowed=False))
     n_vocab = binding.facts.n_vocab
     cache = SlotCache(
         context, n_ctx=64, n_slots=2, n_vocab=n_vocab, can_cut=can_cut, last_errors=binding.last_errors

@@ -4,9 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from passes import feed, text_of
+from passes import feed, need, text_of
 
 from leadout.models import widths
+from leadout.models.open import open_model
 from leadout.models.options import GgufOptions
 
 
@@ -46,7 +47,13 @@ def test_a_width_counts_only_if_its_bits_are_right_at_every_length(honest, expec
     assert widths.measure(Wavering(honest), n_ctx=4096, n_vocab=100) == expected
 
 
-@pytest.mark.parametrize("n_ctx", [1, 2, 8, 16, 17, 40, 260, 600, 4096])
+def test_a_measurement_stops_when_no_width_is_left():
+    passes = Wavering(lambda _start, width: width == 1)
+    assert widths.measure(passes, n_ctx=4096, n_vocab=100) == {1}
+    assert max(start for start, _ in passes.seen) < 50
+
+
+@pytest.mark.parametrize("n_ctx", [2, 8, 16, 17, 40, 260, 600, 4096])
 def test_a_measurement_stays_inside_the_context(n_ctx):
     passes = Wavering(lambda _start, _width: True)
     found = widths.measure(passes, n_ctx=n_ctx, n_vocab=100)
@@ -128,5 +135,8 @@ def feed_singly(model, text):
     return feed(model, 0, text[59:])
 
 
-def test_slots_that_share_a_cache_are_exact_one_by_one_only(load):
-    assert load(n_slots=2).exact_widths() == {1}
+def test_slots_that_share_a_cache_are_exact_one_by_one_only(tiny):
+    need("llama")
+    model = open_model(tiny["llama"], provider="llama", options=GgufOptions(n_ctx=64, n_slots=2))
+    assert model.exact_widths() == {1}
+    model.close()

@@ -48,10 +48,14 @@ def chat(
     draft_options: DraftModelOptions,
 ) -> None:
     """Talk with a model; /help lists what else can be typed. Also reads lines from a pipe."""
+    from leadout.cli.render import print_legend
+
     with open_engine(target, choice, options, draft_options) as engine:
         talk = Conversation(engine, params, system=system, show_drafts=show_drafts, quiet=quiet)
         if not quiet:
             announce(engine)
+            if show_drafts:
+                print_legend(sys.stdout)
         if sys.stdin.isatty() and not quiet:
             note("/help lists the commands, /quit leaves.")
         for line in _lines():

@@ -6,6 +6,7 @@ import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,6 +32,9 @@ lights the lamp. Every morning the keeper climbs the stairs of the lighthouse an
 WRITE_CODE = (
     "Write a Python function that returns the n-th Fibonacci number, with a docstring, and a test for it."
 )
+TIME_LIMIT_S = 60.0
+"""On a slow machine no further runs begin after this; there is always one of each kind."""
+
 FAILED = 1
 
 
@@ -148,7 +152,7 @@ def speed(results: Sequence[Result]) -> float | None:
 def compare(engine: Engine, task: str, options: DemoOptions, *, shows_answer: bool) -> Comparison:
     """Run the task once of each kind to warm up, then alternate."""
     from leadout.cli.answering import follow, show_nothing
-    from leadout.cli.render import AnswerPrinter
+    from leadout.cli.render import AnswerPrinter, print_legend
 
     drafting = Params(temperature=0.0, max_tokens=options.max_tokens)
     plainly = Params(temperature=0.0, max_tokens=options.max_tokens, speculate=False)
@@ -165,14 +169,17 @@ def compare(engine: Engine, task: str, options: DemoOptions, *, shows_answer: bo
         announce(engine)
         printer = AnswerPrinter(sys.stdout, show_drafts=True)
         note(f"\n{task}\n")
-        printer.print_legend()
+        print_legend(sys.stdout)
         answer(drafting, printer)
         printer.close()
-        note(f"\ntiming {options.repeats} runs of each kind ...")
+        note(f"\ntiming up to {options.repeats} runs of each kind ...")
     else:
         answer(drafting)
     answer(plainly)
-    runs = [(answer(plainly), answer(drafting)) for _ in range(options.repeats)]
+    started = perf_counter()
+    runs: list[tuple[Result, Result]] = []
+    while len(runs) < options.repeats and perf_counter() - started < TIME_LIMIT_S:
+        runs.append((answer(plainly), answer(drafting)))
     return Comparison(plain=[plain for plain, _ in runs], drafted=[drafted for _, drafted in runs])
 
 

@@ -40,18 +40,10 @@ class AnswerPrinter:
     def __init__(self, stream: TextIO, *, n: int = 1, show_drafts: bool = False) -> None:
         self._stream, self._n, self._show_drafts = stream, n, show_drafts
         self._console = Console(file=stream, highlight=False, soft_wrap=True)
-        self._has_colour = self._console.color_system is not None and not self._console.no_color
+        self._has_colour = has_colour(self._console)
         self._current, self._waiting = 0, dict[int, list[Event]]()
         self._is_line_open = False
         self._separate()
-
-    def print_legend(self) -> None:
-        """Say on standard error what the colours or marks stand for."""
-        if self._has_colour:
-            console = Console(stderr=True, highlight=False)
-            console.print(Text(" ").join(Text(origin, style=style) for origin, style in COLOURS.items()))
-        else:
-            note(" ".join(f"{before}{origin}{after}" for origin, (before, after) in MARKS.items()))
 
     def show(self, event: Event) -> None:
         """Write what has become certain with this event."""
@@ -100,6 +92,20 @@ class AnswerPrinter:
         self._stream.write(text)
         self._stream.flush()
         self._is_line_open = not text.endswith("\n")
+
+
+def has_colour(console: Console) -> bool:
+    """Tell whether colours can be seen: not in a pipe, and not where NO_COLOR asks for none."""
+    return console.color_system is not None and not console.no_color
+
+
+def print_legend(stream: TextIO) -> None:
+    """Say on standard error what the colours or marks of answers on `stream` stand for."""
+    if has_colour(Console(file=stream)):
+        legend = Text(" ").join(Text(origin, style=style) for origin, style in COLOURS.items())
+        Console(stderr=True, highlight=False).print(legend)
+    else:
+        note(" ".join(f"{before}{origin}{after}" for origin, (before, after) in MARKS.items()))
 
 
 def closing_line(results: Sequence[Result]) -> str:

@@ -62,7 +62,7 @@ def run(
     quiet = quiet or json
     with open_engine(target, choice, options, draft_options) as engine:
         from leadout.cli.answering import follow, show_nothing
-        from leadout.cli.render import AnswerPrinter, closing_line
+        from leadout.cli.render import AnswerPrinter, closing_line, print_legend
 
         if raw:
             events = engine.stream(text, params)
@@ -71,8 +71,8 @@ def run(
         if not quiet:
             announce(engine)
         printer = None if json else AnswerPrinter(sys.stdout, n=params.n, show_drafts=show_drafts)
-        if printer is not None and show_drafts and not quiet:
-            printer.print_legend()
+        if show_drafts and not quiet:
+            print_legend(sys.stdout)
         results, is_stopped = follow(engine, events, params, printer.show if printer else show_nothing)
     if printer is not None:
         printer.close()

@@ -18,12 +18,12 @@ from leadout.drafters.base import Judge, Willing
 from leadout.engine.events import Forecast, Round
 from leadout.engine.judge import Mood, Outlook, PacedJudge, Refusal, chance_of, expected_left
 from leadout.engine.memory import Confidences, Memory
-from leadout.engine.schedule import Ending, RoundState
+from leadout.engine.schedule import Ending, RoundState, check_k
 from leadout.errors import InputError
 
 LONGEST_DRAFT = 15
 EXPLORATION = 0.02
-_LOSS = 0.015  # share of the time that drafting may lose in a request
+_LOSS = 0.02  # share of the time that drafting may lose in a request
 
 _CREDIT = 0.1
 _MARGIN = 0.02  # tokens: as little is within the errors of estimates
@@ -79,7 +79,7 @@ class PacedSchedule:
     ----------
     memory : Memory or None
         What is known of this pair of models; None starts with nothing.
-    longest : int >= 1
+    longest : int in 0..MAX_K
         Most tokens of a draft.
     exploration : float in 0..1
         Share of the time that may be lost on drafts that are predicted to lose, for what they teach.
@@ -100,8 +100,7 @@ class PacedSchedule:
         exploration: float = EXPLORATION,
         save: Callable[[Memory], None] | None = None,
     ) -> None:
-        if not 1 <= longest <= 64:
-            raise InputError(f"longest is {longest!r}; it must be a whole number in 1..64")
+        check_k("longest", longest)
         if not 0 <= exploration <= 1:
             raise InputError(f"exploration is {exploration!r}; it must be a share in 0..1")
         self._memory = Memory() if memory is None else memory
@@ -140,11 +139,12 @@ class PacedSchedule:
         request, costs = self._requests[slot], self._memory.profile.costs
         plain_s = costs.plain_s(state.n_active) / state.n_active
         left = expected_left(state.position, state.n_left, self._memory.usual_length)
+        allowance_s = _LOSS * (request.spent_s + left * plain_s) + self._credit_s - request.lost_s
+        budget_s = self._exploration * (self._spent_s + left * plain_s) - self._explored_s
         outlook = Outlook(
             state=state, costs=costs, rate=self._rate(request, state.n_active),
             n_rounds_left=left / max(1.0, request.tokens / max(1.0, request.n_rounds, _N_PLAIN)),
-            budget_s=self._exploration * (self._spent_s + left * plain_s) - self._explored_s,
-            allowance_s=_LOSS * (request.spent_s + left * plain_s) + self._credit_s - request.lost_s,
+            allowance_s=allowance_s, budget_s=min(budget_s, allowance_s),
             margin=_MARGIN if request.n_since_plain < _N_UNSEEN else _MARGIN_UNSEEN,
         )  # fmt: skip
         request.judge = PacedJudge(outlook, _Beliefs(request, self._memory))
@@ -187,9 +187,7 @@ class PacedSchedule:
         if request.forecast is not None:
             request.tokens = _RATE_KEEP * request.tokens + outcome.accepted + 1
             request.seconds = _RATE_KEEP * request.seconds + request.forecast.seconds
-            request.lost_s += (
-                request.forecast.seconds - request.forecast.plain_s * (1 + outcome.accepted)
-            ) / n_active
+            request.lost_s += _lost_s(request.forecast, judge, outcome, n_active)
         request.n_rounds += 1
         request.n_tokens += outcome.emitted
         request.n_since_plain += 1
@@ -328,3 +326,23 @@ def _drafting_s(judge: PacedJudge) -> float:
     """Seconds that draft models worked in this round, a backlog of unread tokens aside."""
     costs = judge.outlook.costs
     return sum(costs.drafting_s(each.n_rows, min(each.n_unread, 2)) for each in judge.courses.values())
+
+
+def _lost_s(forecast: Forecast, judge: PacedJudge | None, outcome: Round, n_active: int) -> float:
+    """Seconds that a round took beyond plain decoding of its tokens.
+
+    What was read for the rounds to come does not count, unless it was read only to learn. A round is taken to
+    last twice what was predicted at most, so that a busy machine is not blamed on drafts.
+    """
+    if judge is None or not (judge.courses or outcome.drafted):
+        return 0.0
+    invested_s = risked_s = 0.0
+    for course in judge.courses.values():
+        backlog_s = max(0, course.n_unread - 2) * judge.outlook.costs.read_s if course.n_rows else 0.0
+        if course.mood == "hopeful":
+            risked_s += backlog_s
+        else:
+            invested_s += backlog_s
+    seconds = outcome.draft_s + outcome.verify_s + outcome.other_s - invested_s
+    bounded = min(max(seconds, 0.0), 2 * forecast.seconds + risked_s)
+    return (bounded - forecast.plain_s * (1 + outcome.accepted)) / n_active

@@ -77,7 +77,7 @@ class FixedSchedule:
     """Always `k` tokens."""
 
     def __init__(self, k: int = 4) -> None:
-        _check_k("k", k)
+        check_k("k", k)
         self._k = k
 
     @property
@@ -116,7 +116,7 @@ class StepSchedule:
 
     def __init__(self, start: int = 4, low: int = 1, high: int = 8) -> None:
         for name, value in (("start", start), ("low", low), ("high", high)):
-            _check_k(name, value)
+            check_k(name, value)
         if not low <= start <= high:
             raise InputError(f"a step schedule needs low <= start <= high, got {low}, {start}, {high}")
         self._start, self._low, self._high = start, low, high
@@ -157,6 +157,13 @@ class StepSchedule:
         """Nothing to keep."""
 
 
-def _check_k(name: str, value: int) -> None:
+def check_k(name: str, value: int) -> None:
+    """Refuse what is no draft length.
+
+    Raises
+    ------
+    InputError
+        If `value` is not a whole number in 0..MAX_K.
+    """
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_K:
         raise InputError(f"{name} is {value!r}; it must be a whole number in 0..{MAX_K}")

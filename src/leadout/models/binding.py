@@ -32,6 +32,8 @@ class Facts:
         How the library was built and set to run, as far as it may change the bits of a result.
     memory : Memory
         What a slot holds.
+    can_share : bool
+        True when several slots in one context give right logits.
     """
 
     provider: str
@@ -45,6 +47,7 @@ class Facts:
     n_vocab: int
     n_threads: int
     memory: Memory
+    can_share: bool
     bos: int | None
     eos: int | None
     adds_bos: bool
@@ -88,13 +91,10 @@ class Context(Protocol):
         """Drop the slot's entries from position `start` on; False if that cannot be done."""
 
     def copy(self, source: int, target: int, length: int | None) -> bool:
-        """Give `target`, which is empty, the first `length` positions of `source` (None: all); False if it cannot."""
+        """Give the empty `target` the first `length` positions of `source` (None: all); False if not."""
 
     def end(self, slot: int) -> int:
         """One more than the slot's last position; 0 when it is empty."""
-
-    def defragment(self) -> bool:
-        """Move entries together, so that free room is in one piece; False if there is no need for it."""
 
     def save(self, slot: int, *, whole: bool) -> bytes:
         """The slot's state: all of it, or only the running state, which `remove` cannot cut."""

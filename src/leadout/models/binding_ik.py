@@ -3,11 +3,11 @@
 The wheel's Python file declares decoding and batches; the cache, state and vocabulary functions used here are
 exported by its library and declared in `_functions`. Written for 0.1.5.
 
-Flash attention stays off unless it is asked for. Off, it is as fast or faster at 1 to 16 tokens a pass (it
-pays when a long prompt is read), and gives the same bits at every width; on, it does not where the pass
-crosses a multiple of 256 positions. And this version's kernel skips blocks of the cache by the last row's
-mask alone: with entries of more than one slot it drops others' keys or aborts the process (mended in
-ik_llama.cpp in May 2026, after this wheel), so there it is refused.
+Two traits of this version shape what is here. Where slots share a cache it computes wrong logits once
+entries are out of order (its flash attention even ends the process), so every slot gets a cache of its own.
+And flash attention stays off unless it is asked for: off, 1 to 16 tokens a pass cost the same or less and
+have the same bits at every width; on, they do not where a pass crosses a multiple of 256 positions. It pays
+when long prompts are read.
 """
 
 from __future__ import annotations
@@ -41,36 +41,14 @@ from leadout.models.binding_native import (
     NativeBinding,
     declare,
 )
-from leadout.models.cpu import Cpu, read_cpu, usable_cores
+from leadout.models.cpu import read_cpu, usable_cores
 from leadout.models.header import Header
-from leadout.models.options import QUANTISED_KV, GgufOptions
+from leadout.models.ik_limits import KV_TYPES, check_cpu, check_model, check_options, uses_flash_attention
+from leadout.models.options import GgufOptions
 
-REQUIRED_FLAGS = ("avx2", "f16c", "fma")
-"""What the x86-64 wheel's code uses without asking. It holds no VNNI or AVX-512 instruction."""
-
-# fmt: off
-ARCHITECTURES = frozenset({
-    "llama", "llama4", "deci", "falcon", "grok", "gpt2", "gptneox", "mpt", "baichuan", "starcoder",
-    "refact", "bloom", "stablelm", "qwen", "qwen2", "qwen2moe", "qwen2vl", "qwen3", "qwen3moe",
-    "qwen3vl", "qwen3vlmoe", "phi2", "phi3", "plamo", "codeshell", "orion", "internlm2", "minicpm",
-    "gemma", "gemma2", "gemma3", "starcoder2", "xverse", "command-r", "dbrx", "olmo", "openelm",
-    "arctic", "deepseek2", "chatglm", "glm4", "glm4moe", "bitnet", "bitnet-25", "bitnet-b1.58", "jais",
-    "granite", "granitemoe", "cohere2", "dots1", "ernie4_5", "ernie4_5-moe", "hunyuan-moe", "gpt-oss",
-    "bailingmoe2", "minimax-m2", "smollm3", "mistral3", "seed_oss",
-})
-# fmt: on
-"""Decoders that the library of 0.1.5 names and can build a graph for. Left out on purpose, because a
-failure there ends the process: mamba (it aborts), the recurrent hybrids qwen3next, qwen35 and qwen35moe,
-and gemma4, mimo2 and step35, whose layers of several kinds have been reported to abort."""
-
-# Formats whose logits were checked against f16's. bf16 and the q5 formats abort in flash attention, and q4_1
-# keys give wrong logits without it.
-_KV_TYPES = {"f16": 1, "q8_0": 8, "q4_0": 2, "iq4_nl": 20}
 # From 32 tokens on this version takes kernels that give wrong logits for some formats (q4_1: by 24); below,
 # every width has the bits of single tokens. Reading a prompt costs up to 1.7 times as long.
 _MAX_UBATCH = 31
-_ROPE_TABLES = ("rope_freqs.", "rope_factors_")  # as Llama 3.1 and later have; mended after this wheel
-_MIN_LAYERS_GEMMA3 = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,22 +62,6 @@ class _Library:
     system_info: str
 
 
-def check_cpu(cpu: Cpu, machine: str) -> None:
-    """Refuse a CPU that the x86-64 wheel would crash on.
-
-    Raises
-    ------
-    ProviderError
-        Names the missing features.
-    """
-    missing = cpu.lacks(REQUIRED_FLAGS) if machine.lower() in ("x86_64", "amd64") else []
-    if missing:
-        raise ProviderError(
-            f"the ik provider needs a CPU with {', '.join(REQUIRED_FLAGS)}, but this one ({cpu.model}) lacks "
-            f"{', '.join(missing)}; use --provider llama, built for this machine"
-        )
-
-
 def load(header: Header, options: GgufOptions) -> NativeBinding:
     """Load a GGUF file.
 
@@ -110,8 +72,8 @@ def load(header: Header, options: GgufOptions) -> NativeBinding:
     ModelFileError
         If the library cannot load the file; its last errors are quoted.
     """
-    _check_model(header)
-    _check_options(options)
+    check_model(header)
+    check_options(header, options)
     library = _library()
     parameters = library.api.llama_model_default_params()
     parameters.n_gpu_layers = 0
@@ -133,61 +95,6 @@ def load(header: Header, options: GgufOptions) -> NativeBinding:
         batch_type=library.api.llama_batch,
         make_context=lambda n_ctx, n_slots: _make_context(library, model, options, n_ctx, n_slots),
     )
-
-
-def _check_model(header: Header) -> None:
-    if header.architecture not in ARCHITECTURES:
-        raise ProviderError(
-            f"the ik provider does not run {header.architecture!r} models; use --provider llama"
-        )
-    factors = sorted(name for name in header.tensor_names if name.startswith(_ROPE_TABLES))
-    if factors:
-        raise ProviderError(
-            f"the ik provider ignores the model's table of rotary frequencies ({factors[0]}) and would give wrong "
-            "logits; use --provider llama"
-        )
-    if header.architecture == "gemma3" and header.n_layers < _MIN_LAYERS_GEMMA3:
-        raise ProviderError(
-            f"the ik provider crashes on a gemma3 with fewer than {_MIN_LAYERS_GEMMA3} layers; "
-            f"this one has {header.n_layers}; use --provider llama"
-        )
-
-
-def _check_options(options: GgufOptions) -> None:
-    if options.n_gpu_layers != 0:
-        raise ProviderError(
-            f"n_gpu_layers is {options.n_gpu_layers}, but the ik provider's wheel runs on the CPU only; "
-            "use n_gpu_layers=0 or --provider llama"
-        )
-    unheard = {
-        "rope_freq_scale": options.rope_freq_scale,
-        "rope_scaling": options.rope_scaling,
-        "yarn_ext_factor": options.yarn_ext_factor,
-        "yarn_orig_ctx": options.yarn_orig_ctx,
-    }
-    for name, value in unheard.items():
-        if value is not None:
-            raise ProviderError(
-                f"{name} is {value!r}, but ik_llama.cpp scales rotary positions only as the file says; "
-                "use --provider llama"
-            )
-    for name, value in (("kv_type_k", options.kv_type_k), ("kv_type_v", options.kv_type_v)):
-        if value not in _KV_TYPES:
-            raise ProviderError(
-                f"{name} is {value!r}; the ik provider has {', '.join(_KV_TYPES)}; --provider llama has more"
-            )
-    if options.n_slots > 1 and not options.exact and _uses_flash_attention(options):
-        cause = "flash_attn is 'on'" if options.flash_attn == "on" else f"kv_type_v is {options.kv_type_v!r}"
-        raise ProviderError(
-            f"{cause}, which needs flash attention, and n_slots is {options.n_slots}; the ik provider's "
-            "flash attention is wrong for slots that share a cache: use n_slots=1, exact=True (a cache per slot), "
-            "flash_attn='off' with kv_type_v='f16', or --provider llama"
-        )
-
-
-def _uses_flash_attention(options: GgufOptions) -> bool:
-    """Off when left to us, but for quantised values, which need it."""
-    return options.flash_attn == "on" or options.kv_type_v in QUANTISED_KV
 
 
 @cache  # one library per process: its log callback and backend are process-wide too
@@ -217,14 +124,6 @@ def _library() -> _Library:
 
 
 def _functions(api: Any, native: ctypes.CDLL) -> Functions:
-    cache_defragment = declare(native, "llama_kv_cache_defrag", None, c_void_p)
-    cache_update = declare(native, "llama_kv_cache_update", c_int32, c_void_p)
-
-    def defragment(context: int) -> bool:
-        cache_defragment(context)
-        cache_update(context)
-        return True
-
     first_position = declare(native, "llama_kv_cache_seq_pos_min", c_int32, c_void_p, c_int32)
     highest_position = declare(native, "llama_kv_cache_seq_pos_max", c_int32, c_void_p, c_int32)
 
@@ -241,7 +140,6 @@ def _functions(api: Any, native: ctypes.CDLL) -> Functions:
         remove=declare(native, "llama_kv_cache_seq_rm", c_bool, c_void_p, seq, c_int32, c_int32),
         copy=declare(native, "llama_kv_cache_seq_cp", None, c_void_p, seq, seq, c_int32, c_int32),
         last_position=last_position,
-        defragment=defragment,
         state_size=declare(native, "llama_state_seq_get_size", c_size_t, c_void_p, seq, c_uint32),
         state_get=declare(native, "llama_state_seq_get_data", c_size_t, *state),
         state_set=declare(native, "llama_state_seq_set_data", c_size_t, *state),
@@ -287,6 +185,7 @@ def _facts(library: _Library, model: int, architecture: str, options: GgufOption
         n_vocab=library.api.llama_vocab_n_tokens(vocab),
         n_threads=options.n_threads or usable_cores(),
         memory="attention",
+        can_share=False,
         bos=bos if bos >= 0 else None,
         eos=eos if eos >= 0 else None,
         adds_bos=adds_bos,
@@ -305,9 +204,9 @@ def _make_context(
     parameters.n_seq_max = n_slots
     parameters.n_threads = n_threads
     parameters.n_threads_batch = n_threads
-    parameters.flash_attn = _uses_flash_attention(options)
-    parameters.type_k = _KV_TYPES[options.kv_type_k]
-    parameters.type_v = _KV_TYPES[options.kv_type_v]
+    parameters.flash_attn = uses_flash_attention(options)
+    parameters.type_k = KV_TYPES[options.kv_type_k]
+    parameters.type_v = KV_TYPES[options.kv_type_v]
     if options.rope_freq_base is not None:
         parameters.rope_freq_base = options.rope_freq_base
     with library.lock:
@@ -318,4 +217,6 @@ def _make_context(
                 f"the ik provider cannot make a cache of {n_slots} x {n_ctx} positions: "
                 f"{library.log.text() or 'no reason given'}"
             )
+    # The library leaves the cache as the memory was: a NaN in an entry not yet written would reach every row.
+    library.api.llama_kv_cache_clear(context)
     return ContextHandle(context=context, memory=context, n_batch=options.n_batch, max_rows=options.n_batch)

@@ -147,7 +147,6 @@ def _functions(api: Any, native: ctypes.CDLL) -> Functions:
         remove=declare(native, "llama_memory_seq_rm", c_bool, c_void_p, seq, c_int32, c_int32),
         copy=declare(native, "llama_memory_seq_cp", None, c_void_p, seq, seq, c_int32, c_int32),
         last_position=declare(native, "llama_memory_seq_pos_max", c_int32, c_void_p, seq),
-        defragment=lambda _context: False,  # llama.cpp uses free entries wherever they are
         state_size=declare(native, "llama_state_seq_get_size_ext", c_size_t, c_void_p, seq, c_uint32),
         state_get=declare(native, "llama_state_seq_get_data_ext", c_size_t, *state),
         state_set=declare(native, "llama_state_seq_set_data_ext", c_size_t, *state),
@@ -191,6 +190,7 @@ def _facts(library: _Library, model: int, vocab: int, architecture: str, options
         n_vocab=api.llama_vocab_n_tokens(vocab),
         n_threads=options.n_threads or usable_cores(),
         memory=memory,
+        can_share=True,
         bos=bos if bos >= 0 else None,
         eos=eos if eos >= 0 else None,
         adds_bos=api.llama_vocab_get_add_bos(vocab),

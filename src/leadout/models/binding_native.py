@@ -71,7 +71,6 @@ class Functions:
     remove: Callable[..., Any]  # (memory, slot, start, stop) -> bool
     copy: Callable[..., Any]  # (memory, source, target, start, stop)
     last_position: Callable[..., Any]  # (memory, slot) -> int, -1 when empty
-    defragment: Callable[[int], bool]  # (context) -> whether there was anything to try
     state_size: Callable[..., Any]  # (context, slot, flags) -> bytes
     state_get: Callable[..., Any]  # (context, buffer, size, slot, flags) -> bytes written
     state_set: Callable[..., Any]  # (context, buffer, size, slot, flags) -> bytes read
@@ -152,9 +151,6 @@ class NativeContext:
     def end(self, slot: int) -> int:
         last: int = self._functions.last_position(self._memory, slot)
         return last + 1
-
-    def defragment(self) -> bool:
-        return self._functions.defragment(self._memory)
 
     def save(self, slot: int, *, whole: bool) -> bytes:
         flags = STATE_WHOLE if whole else STATE_RUNNING

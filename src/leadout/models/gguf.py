@@ -82,7 +82,7 @@ class GgufModel:
         """
         self._open()
         if self._exact_widths is None:
-            is_shared = self._options.n_slots > 1 and not self._options.exact
+            is_shared = self._options.n_slots > 1 and not _is_separate(self._binding.facts, self._options)
             self._exact_widths = (
                 frozenset({1}) if is_shared else widths.recall(self.key, self._measure_widths)
             )
@@ -113,7 +113,7 @@ class GgufModel:
 def _open_cache(binding: Binding, header: Header, options: GgufOptions, info: ModelInfo) -> SlotCache:
     return SlotCache(
         _open_separate(binding, info, is_windowed=header.sliding_window > 0)
-        if options.exact and info.n_slots > 1
+        if info.n_slots > 1 and _is_separate(binding.facts, options)
         else binding.open_context(n_ctx=info.n_ctx, n_slots=info.n_slots),
         n_ctx=info.n_ctx,
         n_slots=info.n_slots,
@@ -121,6 +121,11 @@ def _open_cache(binding: Binding, header: Header, options: GgufOptions, info: Mo
         can_cut=info.rollback == "cut",
         last_errors=binding.last_errors,
     )
+
+
+def _is_separate(facts: Facts, options: GgufOptions) -> bool:
+    """True when every slot gets a cache of its own."""
+    return options.exact or not facts.can_share
 
 
 def _open_separate(binding: Binding, info: ModelInfo, *, is_windowed: bool) -> SeparateContexts:

@@ -1,4 +1,4 @@
-"""Small JSON files in the user's cache directory, written whole or not at all."""
+"""Small JSON files in leadout's cache folder, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,13 +7,6 @@ import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-
-import platformdirs
-
-
-def cache_folder(name: str) -> Path:
-    """Where files of this kind are kept."""
-    return platformdirs.user_cache_path("leadout") / name
 
 
 def read_json(file: Path) -> object:

@@ -83,9 +83,6 @@ class SeparateContexts:
     def end(self, slot: int) -> int:
         return self._contexts[slot].end(0)
 
-    def defragment(self) -> bool:
-        return False
-
     def save(self, slot: int, *, whole: bool) -> bytes:
         return self._contexts[slot].save(0, whole=whole)
 

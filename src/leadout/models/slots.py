@@ -145,10 +145,6 @@ class SlotCache:
     def _run(self, chunks: Sequence[Chunk], groups: Sequence[list[_Piece]]) -> list[NDArray[np.float32]]:
         """Decode the groups in turn; on failure bring every slot back to where it was."""
         answer = self._decode_all(chunks, groups)
-        if isinstance(answer, int) and answer == NO_ROOM:
-            self._put_back(chunks)
-            if self._context.defragment():
-                answer = self._decode_all(chunks, groups)
         if isinstance(answer, int):
             self._put_back(chunks)
             reason = "no room in the cache" if answer == NO_ROOM else f"code {answer}"

@@ -16,11 +16,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from leadout.folders import cache_folder
 from leadout.models.base import Chunk
 from leadout.models.binding import Facts
 from leadout.models.cpu import read_cpu
 from leadout.models.options import GgufOptions
-from leadout.models.remembered import cache_folder, read_json, write_json
+from leadout.models.remembered import read_json, write_json
 
 MAX_WIDTH = 16
 _LENGTHS = (24, 248, 504, 1016)
@@ -61,6 +62,8 @@ def measure(passes: Passes, *, n_ctx: int, n_vocab: int) -> frozenset[int]:
     exact = set(range(2, width_limit + 1))
     done = 0
     for length in lengths:
+        if not exact:
+            break
         if length > done:
             passes.forward([Chunk(slot=0, tokens=text[done:length], n_logits=0)])
         exact = _still_exact(passes, exact, length, text[length : length + width_limit])
@@ -102,9 +105,9 @@ def recall(key: str, measure_now: Callable[[], frozenset[int]], folder: Path | N
     Parameters
     ----------
     folder : Path or None
-        Where to remember; None is the user's cache directory.
+        Where to remember; None is leadout's cache folder.
     """
-    file = (folder or cache_folder("widths")) / f"{key}.json"
+    file = (folder or cache_folder() / "widths") / f"{key}.json"
     known = _read(file)
     if known is None:
         known = measure_now()

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import platformdirs
-
+from leadout.folders import cache_folder
 from leadout.store.catalogue import CATALOGUE, CatalogueModel
 from leadout.store.disk import free_bytes
 
@@ -58,10 +57,9 @@ class StoreSettings:
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> StoreSettings:
         """Settings from LEADOUT_CACHE and the variables that the hub's client and Ollama use themselves."""
-        cache = environ.get("LEADOUT_CACHE")
         offline = environ.get("HF_HUB_OFFLINE") or environ.get("TRANSFORMERS_OFFLINE") or ""
         return cls(
-            cache_dir=Path(cache or platformdirs.user_cache_dir("leadout", appauthor=False)).expanduser(),
+            cache_dir=cache_folder(environ),
             hub_cache=_hub_cache(environ),
             hub_endpoint=(environ.get("HF_ENDPOINT") or "").rstrip("/") or None,
             hub_offline=offline.lower() in _TRUE,
