@@ -293,7 +293,7 @@ class _Beliefs:
         ks = outlook.within(outlook.costs.draft_s)
         made = request.policies.get(key)
         if made is None or not self._still_holds(made, outlook, ks):
-            chances = self._chances(drafter, outlook.state.position, ks[-1], mood)
+            chances = self._chances(drafter, outlook.state.position, outlook.state.ks[-1], mood)
             policy = draft_policy(chances, outlook.costs, outlook.rate, ks=ks, n_active=n_active)
             made = _Policy(policy, ks, n_active, outlook.rate, request.n_learned, request.n_rounds)
             request.policies[key] = made
