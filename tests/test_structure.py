@@ -20,7 +20,7 @@ ALLOWED = {
     "testing": {"errors", "core", "models", "drafters", "engine"},
     "proof": {"errors", "core", "models", "drafters", "engine"},
     "bench": {"errors", "core", "models", "drafters", "engine", "store", "loading", "testing"},
-    "loading": {"errors", "core", "models", "drafters", "engine", "store"},
+    "loading": {"errors", "core", "models", "drafters", "engine", "store", "folders"},
     "cli": {"errors", "core", "models", "drafters", "engine", "store", "loading", "proof", "bench"},
     "__main__": {"cli"},
     "__init__": {"errors", "core", "engine", "loading"},

@@ -15,7 +15,7 @@ from leadout.engine.engine import Engine
 from leadout.engine.memory import Memory, keep, recall
 from leadout.engine.pace import LONGEST_DRAFT, PacedSchedule
 from leadout.engine.schedule import Schedule
-from leadout.engine.startup import BUDGET_S, measure
+from leadout.engine.startup import measure
 from leadout.folders import cache_folder
 from leadout.models.base import Model
 from leadout.models.header import read_header
@@ -23,7 +23,6 @@ from leadout.models.match import VocabularyMatch, require_same_vocabulary
 from leadout.models.open import Provider, open_model
 from leadout.models.options import GgufOptions
 from leadout.store import Progress, Resolved, resolve
-from leadout.store.progress import NoProgress, stage
 
 
 def load(
@@ -87,7 +86,7 @@ def load(
         if models.draft is not None:
             drafter = ModelDrafter(models.draft, forbidden=models.forbidden)
         if schedule is None:
-            schedule = _paced(models, drafter, longest, progress or NoProgress())
+            schedule = _paced(models, drafter, longest)
         engine = Engine(models.target, drafter, schedule=schedule, exact=exact)
         undo.pop_all()
     return engine
@@ -151,18 +150,17 @@ def load_models(
     return loaded
 
 
-def _paced(models: LoadedModels, drafter: Drafter | None, longest: int, progress: Progress) -> PacedSchedule:
+def _paced(models: LoadedModels, drafter: Drafter | None, longest: int) -> PacedSchedule:
     """The schedule that measures, with what is known of this pair; measured now where nothing is."""
     if drafter is None or models.target.info.rollback == "none":
         return PacedSchedule(longest=longest)
     name = hashlib.sha256(models.key.encode()).hexdigest()
     file = cache_folder() / "profiles" / f"{name}.json"
-    memory = recall(file)
+    memory, note = recall(file), ""
     if memory is None:
-        with stage(progress, 0, f"measuring what passes cost here (about {BUDGET_S:.0f} s, once)"):
-            startup = measure(models.target, models.draft, clock=perf_counter)
-        memory = Memory.of_startup(startup, drafter.name)
-    return PacedSchedule(memory, longest=longest, save=lambda learned: keep(file, learned))
+        startup = measure(models.target, models.draft, clock=perf_counter)
+        memory, note = Memory.of_startup(startup, drafter.name), f"costs measured in {startup.seconds:.1f} s"
+    return PacedSchedule(memory, longest=longest, note=note, save=lambda learned: keep(file, learned))
 
 
 def _is_word(draft: str | Path | None, word: str) -> bool:

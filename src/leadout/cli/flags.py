@@ -158,9 +158,8 @@ CHOICE = Group(
     flags=(
         Flag("draft", "What drafts: none, ngram (looks the text up), or a draft model's name or path.",
              metavar="none|ngram|MODEL"),
-        Flag("k", "Tokens to draft in a round; step starts there, confidence and auto draft at most as many, "
-             "auto without -k as many as pay.",
-             names=("-k",), metavar="N", unset=str(DEFAULT_K)),
+        Flag("k", "Tokens to draft in a round; step starts there, confidence drafts at most as many, and so "
+             "does auto where it is given.", names=("-k",), metavar="N", unset=str(DEFAULT_K)),
         Flag("schedule", "auto: what is predicted to pay here; fixed: always k; step: one more after full "
              "success, one fewer after a rejection; confidence: while the drafter is sure."),
         Flag("provider", "Library that runs the model; auto takes ik on a CPU where it can."),

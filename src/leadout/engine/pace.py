@@ -83,6 +83,8 @@ class PacedSchedule:
         Most tokens of a draft.
     exploration : float in 0..1
         Share of the time that may be lost on drafts that are predicted to lose, for what they teach.
+    note : str
+        Where what is known comes from, for reports.
     save : callable or None
         Given the memory when the schedule is closed.
 
@@ -98,6 +100,7 @@ class PacedSchedule:
         *,
         longest: int = LONGEST_DRAFT,
         exploration: float = EXPLORATION,
+        note: str = "",
         save: Callable[[Memory], None] | None = None,
     ) -> None:
         check_k("longest", longest)
@@ -105,14 +108,15 @@ class PacedSchedule:
             raise InputError(f"exploration is {exploration!r}; it must be a share in 0..1")
         self._memory = Memory() if memory is None else memory
         self._longest, self._exploration, self._save = longest, exploration, save
+        self._note = note
         self._requests: dict[int, _Request] = {}
         self._spent_s = self._explored_s = 0.0
         self._credit_s = 0.0  # a share of what drafting gained in requests of late
 
     @property
     def name(self) -> str:
-        """The name in reports."""
-        return "auto"
+        """Such as "auto (costs measured in 1.9 s)"."""
+        return f"auto ({self._note})" if self._note else "auto"
 
     @property
     def memory(self) -> Memory:
