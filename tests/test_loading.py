@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from leadout import Params, load
+from leadout.engine.schedule import FixedSchedule
 from leadout.errors import ModelFileError, VocabularyError
 from leadout.models.options import GgufOptions
 from leadout.testing.tiny_gguf import write_tiny_gguf
@@ -34,7 +35,14 @@ def test_any_drafter_gives_the_same_text(files, provider, params):
     expected = answer(params, files["target"], provider=provider)
     assert expected.speculation.reason == "off: no draft was asked for"
     for draft in ("none", "auto", "suffix", "ngram", files["draft"], files["target"]):
-        result = answer(params, files["target"], draft, provider=provider, draft_provider=provider)
+        result = answer(
+            params,
+            files["target"],
+            draft,
+            provider=provider,
+            draft_provider=provider,
+            schedule=FixedSchedule(),
+        )
         assert (result.ids, result.text) == (expected.ids, expected.text)
     assert result.usage.accepted > 0  # the target as its own draft
     assert result.speculation.reason == "on: draft suffix+ngram+target, fixed k=4"
@@ -42,7 +50,9 @@ def test_any_drafter_gives_the_same_text(files, provider, params):
 
 
 def test_draft_gets_no_more_context_than_it_was_trained_for(files):
-    with load(files["target"], files["draft"], options=GgufOptions(n_ctx=128)) as engine:
+    with load(
+        files["target"], files["draft"], options=GgufOptions(n_ctx=128), schedule=FixedSchedule()
+    ) as engine:
         result = engine.generate(PROMPT, replace(GREEDY, max_tokens=100))
     assert result.usage.drafted > 0
     assert result.speculation.reason.endswith("the draft context is full (64 positions)")

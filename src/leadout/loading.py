@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import perf_counter
 
 from leadout.drafters.base import Drafter
 from leadout.drafters.hybrid import HybridDrafter
@@ -12,7 +14,11 @@ from leadout.drafters.model import ModelDrafter
 from leadout.drafters.ngram import NgramDrafter
 from leadout.drafters.suffix import SuffixDrafter
 from leadout.engine.engine import Engine
+from leadout.engine.memory import Memory, keep, recall
+from leadout.engine.pace import LONGEST_DRAFT, PacedSchedule
 from leadout.engine.schedule import Schedule
+from leadout.engine.startup import measure
+from leadout.folders import cache_folder
 from leadout.models.base import Model
 from leadout.models.header import read_header
 from leadout.models.match import VocabularyMatch, require_same_vocabulary
@@ -33,6 +39,7 @@ def load(
     provider: Provider = "auto",
     draft_provider: Provider = "auto",
     schedule: Schedule | None = None,
+    longest: int = LONGEST_DRAFT,
     exact: bool = False,
     offline: bool = False,
     progress: Progress | None = None,
@@ -56,7 +63,10 @@ def load(
     provider, draft_provider : Provider
         Which library runs the model: "auto", "ik" or "llama".
     schedule : Schedule or None
-        How much to draft; None is a fixed k of 4.
+        How much to draft; None drafts what is predicted to pay on this machine (see `PacedSchedule`). What
+        passes cost is measured the first time, which takes about 2 s, and kept in the cache folder.
+    longest : int in 0..64
+        Most tokens of a draft, where `schedule` is None.
     exact : bool
         Output is plain decoding's bit for bit; see `Engine`.
     offline : bool
@@ -81,6 +91,8 @@ def load(
     with ExitStack() as undo:
         undo.callback(models.close)
         drafter = _drafter(draft, models, lookups=lookups)
+        if schedule is None:
+            schedule = _paced(models, drafter, longest)
         engine = Engine(models.target, drafter, schedule=schedule, exact=exact)
         undo.pop_all()
     return engine
@@ -88,11 +100,15 @@ def load(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedModels:
-    """A target, its draft model if there is one, and the ids that the draft model must not propose."""
+    """A target, its draft model if there is one, and the ids that the draft model must not propose.
+
+    `key` names everything that a measurement of the two depends on.
+    """
 
     target: Model
     draft: Model | None = None
     forbidden: frozenset[int] = frozenset()
+    key: str = ""
 
     def close(self) -> None:
         """Free both."""
@@ -123,7 +139,7 @@ def load_models(
     with ExitStack() as undo:
         model = open_model(target_files.path, name=_name(target_files), provider=provider, options=options)
         undo.callback(model.close)
-        loaded = LoadedModels(target=model)
+        loaded = LoadedModels(target=model, key=model.key)
         if draft_files is not None:
             draft_options = draft_options or _options_of_draft(options, model, draft_files.path)
             draft_model = open_model(
@@ -131,7 +147,10 @@ def load_models(
             )
             undo.callback(draft_model.close)
             match = require_same_vocabulary(model.vocab, draft_model.vocab)
-            loaded = LoadedModels(target=model, draft=draft_model, forbidden=_forbidden(match))
+            loaded = LoadedModels(
+                target=model, draft=draft_model, forbidden=_forbidden(match),
+                key=f"{model.key}-{draft_model.key}",
+            )  # fmt: skip
         undo.pop_all()
     return loaded
 
@@ -148,6 +167,19 @@ def _drafter(draft: str | Path | None, models: LoadedModels, *, lookups: bool) -
     if model is not None and not lookups:
         return model
     return HybridDrafter([SuffixDrafter(), NgramDrafter()], model)
+
+
+def _paced(models: LoadedModels, drafter: Drafter | None, longest: int) -> PacedSchedule:
+    """The schedule that measures, with what is known of this pair; measured now where nothing is."""
+    if drafter is None or models.target.info.rollback == "none":
+        return PacedSchedule(longest=longest)
+    name = hashlib.sha256(models.key.encode()).hexdigest()
+    file = cache_folder() / "profiles" / f"{name}.json"
+    memory, note = recall(file), ""
+    if memory is None:
+        startup = measure(models.target, models.draft, clock=perf_counter)
+        memory, note = Memory.of_startup(startup, drafter.name), f"costs measured in {startup.seconds:.1f} s"
+    return PacedSchedule(memory, longest=longest, note=note, save=lambda learned: keep(file, learned))
 
 
 def _is_word(draft: str | Path | None, *words: str) -> bool:

@@ -11,7 +11,20 @@ ONE = ("--threads", "1")
 
 
 def test_seeded_text_is_the_same_with_and_without_drafts(tiny, tiny_draft):
-    ask = ("run", tiny, *ONE, "-p", "one two three", "--max-tokens", "24", "--seed", "7", "--json")
+    ask = (
+        "run",
+        tiny,
+        *ONE,
+        "-p",
+        "one two three",
+        "--max-tokens",
+        "24",
+        "--seed",
+        "7",
+        "--json",
+        "--schedule",
+        "fixed",
+    )
     answers = [leadout(*ask, "--draft", draft) for draft in ("none", "ngram", tiny_draft)]
     results = [json.loads(answer.stdout) for answer in answers]
     assert len({result["text"] for result in results}) == 1
@@ -85,6 +98,8 @@ def test_show_drafts_marks_or_colours_every_origin(tiny, tiny_draft):
         "0",
         "--draft",
         tiny_draft,
+        "--schedule",
+        "fixed",
     )
     plain = leadout(*ask, "-q").stdout.rstrip("\n")
     marked = leadout(*ask, "--show-drafts")

@@ -1,4 +1,4 @@
-"""Simulated pairs: costs and acceptance are given, so that a schedule can be compared with the best there was.
+"""Simulated pairs: costs and acceptance are given, so a schedule can be compared with the best there was.
 
 No clock and no model: the times of a round are the table's with a little noise, and whether the draft's guess
 at a place is right was drawn beforehand, so that every schedule meets the same answer.
@@ -145,12 +145,12 @@ def fixed_seconds(k, told, costs, *, kind="model", n_prompt=16):
     while at < len(told):
         n = min(k, len(told) - at - 1) if at else 0
         accepted = next((i for i in range(n) if not told.stands[at + i]), n)
-        if n:
-            seconds += costs.drafting_s(n, unread + at) if kind == "model" and unread else 0.0
-            seconds += costs.drafting_s(n, 1 + full) if kind == "model" and not unread else 0.0
-            unread = 0
         seconds += costs.verify_s(n + 1)
-        full = accepted == n
+        if n and kind == "model":
+            seconds += costs.drafting_s(n, unread)
+            unread = 2 if accepted == n else 1
+        else:
+            unread += accepted + 1
         at += accepted + 1
     return seconds
 

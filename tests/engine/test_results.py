@@ -49,9 +49,11 @@ def test_json_has_exactly_these_keys():
     assert list(out) == [
         "text", "finish_reason", "prompt_tokens", "completion_tokens", "cached_tokens", "target_passes",
         "drafted", "accepted", "tokens_per_pass", "seconds", "tokens_per_second", "speculation",
-        "ids", "provenance", "logprobs",
+        "schedule", "ids", "provenance", "logprobs",
     ]  # fmt: skip
     assert list(out["speculation"]) == ["enabled", "reason", "drafter", "verification"]
+    assert list(out["schedule"]) == ["name", "predicted_gain", "calibration"]
+    assert list(out["schedule"]["calibration"]) == ["n", "brier", "brier_of_mean", "reliability"]
     assert out["provenance"] == {
         "model": "table", "path": None, "provider": "table", "draft": "scripted", "seed": None,
         "leadout": leadout.__version__,

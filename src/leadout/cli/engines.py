@@ -34,6 +34,7 @@ def open_engine(
         provider=choice.provider,
         draft_provider=choice.provider,
         schedule=choice.make_schedule(),
+        longest=choice.longest,
         exact=options.exact,
         offline=choice.offline,
         progress=BarProgress(),

@@ -10,12 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from leadout.checks import check_whole
 from leadout.cli.options import Flag, Group
+from leadout.engine.confidence import ConfidenceSchedule
+from leadout.engine.pace import LONGEST_DRAFT
 from leadout.engine.params import Params
-from leadout.engine.schedule import FixedSchedule, Schedule, StepSchedule
+from leadout.engine.schedule import MAX_K, FixedSchedule, Schedule, StepSchedule
 from leadout.errors import InputError
 from leadout.models.options import DEFAULT_CONTEXT, GgufOptions, KvType
 
+DEFAULT_K: int = inspect.signature(FixedSchedule).parameters["k"].default
+ScheduleChoice = Literal["auto", "fixed", "step", "confidence"]
 ProviderChoice = Literal["auto", "ik", "llama"]
 
 
@@ -112,20 +117,41 @@ class Choice:
 
     draft: str = "none"
     lookups: bool = True
-    k: int = inspect.signature(FixedSchedule).parameters["k"].default
-    schedule: Literal["fixed", "step"] = "fixed"
+    k: int | None = None
+    schedule: ScheduleChoice = "auto"
     provider: ProviderChoice = "auto"
     offline: bool = False
 
-    def make_schedule(self) -> Schedule:
-        """The schedule that was asked for.
+    @property
+    def longest(self) -> int:
+        """Most tokens of a draft of the schedule "auto".
 
         Raises
         ------
         InputError
             If k is outside its range.
         """
-        return FixedSchedule(self.k) if self.schedule == "fixed" else StepSchedule(self.k)
+        k = LONGEST_DRAFT if self.k is None else self.k
+        check_whole("k", k, 0, MAX_K)
+        return k
+
+    def make_schedule(self) -> Schedule | None:
+        """The schedule that was asked for; None for "auto", which needs to know the models.
+
+        Raises
+        ------
+        InputError
+            If k is outside its range.
+        """
+        match self.schedule:
+            case "auto":
+                return None
+            case "fixed":
+                return FixedSchedule(DEFAULT_K if self.k is None else self.k)
+            case "step":
+                return StepSchedule(DEFAULT_K if self.k is None else self.k)
+            case "confidence":
+                return ConfidenceSchedule() if self.k is None else ConfidenceSchedule(self.k)
 
 
 CHOICE = Group(
@@ -136,8 +162,10 @@ CHOICE = Group(
              "this text); auto, which is both; or a draft model's name or path.",
              metavar="none|auto|suffix|ngram|MODEL"),
         Flag("lookups", "Let the lookups propose beside a draft model.", names=("--lookups/--no-lookups",)),
-        Flag("k", "Tokens to draft in a round; --schedule step starts there.", names=("-k",), metavar="N"),
-        Flag("schedule", "fixed: always k; step: one more after full success, one fewer after a rejection."),
+        Flag("k", "Tokens to draft in a round; step starts there, confidence drafts at most as many, and so "
+             "does auto where it is given.", names=("-k",), metavar="N", unset=str(DEFAULT_K)),
+        Flag("schedule", "auto: what is predicted to pay here; fixed: always k; step: one more after full "
+             "success, one fewer after a rejection; confidence: while the drafter is sure."),
         Flag("provider", "Library that runs the model; auto takes ik on a CPU where it can."),
         Flag("offline", "Make no network call; use what is on this machine.", names=("--offline",)),
     ),

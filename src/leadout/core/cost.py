@@ -141,8 +141,8 @@ class DraftPolicy:
         Worth to come of one more pass after i tokens, on a grid of the chance that all i stand.
     best : float64 array, shape (K+1, G)
         The larger of the two.
-    typical : tuple of float, length K
-        The mean chance of each token.
+    typical : tuple of float
+        The mean chance of each token, also of those beyond the longest draft.
     """
 
     stop: NDArray[np.float64]
@@ -184,7 +184,7 @@ def draft_policy(
 
     Parameters
     ----------
-    chances : float64 array, shape (K, Q)
+    chances : float64 array, shape (K or more, Q)
         Possible chances of token i, given that all before it stand.
     costs : CostTable
     rate : float
@@ -207,7 +207,7 @@ def draft_policy(
         taken = together + np.interp(together, grid, best[i + 1])
         draft[i] = np.maximum(taken, stop[i]).mean(axis=1) - rate * costs.draft_s
         best[i] = np.maximum(draft[i], stop[i])
-    typical = tuple(chances[:n].mean(axis=1).tolist())
+    typical = tuple(chances.mean(axis=1).tolist())
     return DraftPolicy(stop=stop, draft=draft, best=best, typical=typical)
 
 

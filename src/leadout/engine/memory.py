@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from leadout.core.estimate import AcceptanceModel
 from leadout.engine.profile import Profile
 from leadout.engine.startup import Startup
 from leadout.errors import InputError
+from leadout.models.remembered import read_json, write_json
 
 VERSION = 1
-USUAL_LENGTH = 128.0
+USUAL_LENGTH = 192.0
 
 _N_REMEMBERED = 32
 _LENGTH_LEARNING = 0.2
@@ -119,6 +121,19 @@ class Memory:
             },
             usual_length=float(length),
         )
+
+
+def recall(file: Path) -> Memory | None:
+    """What was kept in `file`; None when there is nothing that this version can read."""
+    try:
+        return Memory.from_json(read_json(file))
+    except InputError:
+        return None
+
+
+def keep(file: Path, memory: Memory) -> None:
+    """Write it down, for the next process."""
+    write_json(file, memory.to_json())
 
 
 def _mapping(name: str, values: object) -> Mapping[str, object]:

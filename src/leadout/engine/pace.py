@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from leadout.checks import check_number, check_whole
 from leadout.core.cost import DraftPolicy, draft_policy
 from leadout.core.estimate import KEEP, AcceptanceModel
 from leadout.core.values import Proposal
@@ -18,12 +19,11 @@ from leadout.drafters.base import Judge, Willing
 from leadout.engine.events import Forecast, Round
 from leadout.engine.judge import Mood, Outlook, PacedJudge, Refusal, chance_of, expected_left
 from leadout.engine.memory import Confidences, Memory
-from leadout.engine.schedule import Ending, RoundState
-from leadout.errors import InputError
+from leadout.engine.schedule import MAX_K, Ending, RoundState
 
 LONGEST_DRAFT = 15
 EXPLORATION = 0.02
-_LOSS = 0.015  # share of the time that drafting may lose in a request
+_LOSS = 0.02  # share of the time that drafting may lose in a request
 
 _CREDIT = 0.1
 _MARGIN = 0.02  # tokens: as little is within the errors of estimates
@@ -79,10 +79,12 @@ class PacedSchedule:
     ----------
     memory : Memory or None
         What is known of this pair of models; None starts with nothing.
-    longest : int >= 1
+    longest : int in 0..MAX_K
         Most tokens of a draft.
     exploration : float in 0..1
         Share of the time that may be lost on drafts that are predicted to lose, for what they teach.
+    note : str
+        Where what is known comes from, for reports.
     save : callable or None
         Given the memory when the schedule is closed.
 
@@ -98,22 +100,22 @@ class PacedSchedule:
         *,
         longest: int = LONGEST_DRAFT,
         exploration: float = EXPLORATION,
+        note: str = "",
         save: Callable[[Memory], None] | None = None,
     ) -> None:
-        if not 1 <= longest <= 64:
-            raise InputError(f"longest is {longest!r}; it must be a whole number in 1..64")
-        if not 0 <= exploration <= 1:
-            raise InputError(f"exploration is {exploration!r}; it must be a share in 0..1")
+        check_whole("longest", longest, 0, MAX_K)
+        check_number("exploration", exploration, 0, 1, "a share in 0..1")
         self._memory = Memory() if memory is None else memory
         self._longest, self._exploration, self._save = longest, exploration, save
+        self._note = note
         self._requests: dict[int, _Request] = {}
         self._spent_s = self._explored_s = 0.0
         self._credit_s = 0.0  # a share of what drafting gained in requests of late
 
     @property
     def name(self) -> str:
-        """The name in reports."""
-        return "auto"
+        """Such as "auto (costs measured in 1.9 s)"."""
+        return f"auto ({self._note})" if self._note else "auto"
 
     @property
     def memory(self) -> Memory:
@@ -140,11 +142,12 @@ class PacedSchedule:
         request, costs = self._requests[slot], self._memory.profile.costs
         plain_s = costs.plain_s(state.n_active) / state.n_active
         left = expected_left(state.position, state.n_left, self._memory.usual_length)
+        allowance_s = _LOSS * (request.spent_s + left * plain_s) + self._credit_s - request.lost_s
+        budget_s = self._exploration * (self._spent_s + left * plain_s) - self._explored_s
         outlook = Outlook(
             state=state, costs=costs, rate=self._rate(request, state.n_active),
             n_rounds_left=left / max(1.0, request.tokens / max(1.0, request.n_rounds, _N_PLAIN)),
-            budget_s=self._exploration * (self._spent_s + left * plain_s) - self._explored_s,
-            allowance_s=_LOSS * (request.spent_s + left * plain_s) + self._credit_s - request.lost_s,
+            allowance_s=allowance_s, budget_s=min(budget_s, allowance_s),
             margin=_MARGIN if request.n_since_plain < _N_UNSEEN else _MARGIN_UNSEEN,
         )  # fmt: skip
         request.judge = PacedJudge(outlook, _Beliefs(request, self._memory))
@@ -189,9 +192,7 @@ class PacedSchedule:
         if request.forecast is not None:
             request.tokens = _RATE_KEEP * request.tokens + outcome.accepted + 1
             request.seconds = _RATE_KEEP * request.seconds + request.forecast.seconds
-            request.lost_s += (
-                request.forecast.seconds - request.forecast.plain_s * (1 + outcome.accepted)
-            ) / n_active
+            request.lost_s += _lost_s(request.forecast, judge, outcome, n_active)
         request.n_rounds += 1
         request.n_tokens += outcome.emitted
         request.n_since_plain += 1
@@ -296,7 +297,7 @@ class _Beliefs:
         ks = outlook.within(outlook.costs.draft_s)
         made = request.policies.get(key)
         if made is None or not self._still_holds(made, outlook, ks):
-            chances = self._chances(drafter, outlook.state.position, ks[-1], mood)
+            chances = self._chances(drafter, outlook.state.position, outlook.state.ks[-1], mood)
             policy = draft_policy(chances, outlook.costs, outlook.rate, ks=ks, n_active=n_active)
             made = _Policy(policy, ks, n_active, outlook.rate, request.n_learned, request.n_rounds)
             request.policies[key] = made
@@ -329,3 +330,23 @@ def _drafting_s(judge: PacedJudge) -> float:
     """Seconds that draft models worked in this round, a backlog of unread tokens aside."""
     costs = judge.outlook.costs
     return sum(costs.drafting_s(each.n_rows, min(each.n_unread, 2)) for each in judge.courses.values())
+
+
+def _lost_s(forecast: Forecast, judge: PacedJudge | None, outcome: Round, n_active: int) -> float:
+    """Seconds that a round took beyond plain decoding of its tokens.
+
+    What was read for the rounds to come does not count, unless it was read only to learn. A round is taken to
+    last twice what was predicted at most, so that a busy machine is not blamed on drafts.
+    """
+    if judge is None or not (judge.courses or outcome.drafted):
+        return 0.0
+    invested_s = risked_s = 0.0
+    for course in judge.courses.values():
+        backlog_s = max(0, course.n_unread - 2) * judge.outlook.costs.read_s if course.n_rows else 0.0
+        if course.mood == "hopeful":
+            risked_s += backlog_s
+        else:
+            invested_s += backlog_s
+    seconds = outcome.draft_s + outcome.verify_s + outcome.other_s - invested_s
+    bounded = min(max(seconds, 0.0), 2 * forecast.seconds + risked_s)
+    return (bounded - forecast.plain_s * (1 + outcome.accepted)) / n_active

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from leadout.core.estimate import Calibration
 from leadout.engine.events import Event, Finished, FinishReason, Round, Speculation, Started, Token
 
 
@@ -54,6 +55,36 @@ class Usage:
     def acceptance(self) -> float | None:
         """Share of drafted tokens that stood; None when nothing was drafted."""
         return self.accepted / self.drafted if self.drafted else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What the schedule predicted, and how good that was.
+
+    Parameters
+    ----------
+    predicted_gain : float or None
+        Predicted speed as a multiple of plain decoding's, over the rounds that were predicted.
+    calibration : Calibration
+        Of the predicted chances of drafted tokens.
+    """
+
+    predicted_gain: float | None = None
+    calibration: Calibration = field(default_factory=Calibration)
+
+    @classmethod
+    def of(cls, rounds: Sequence[Round]) -> Outlook:
+        """A fold over rounds; empty where nothing was predicted."""
+        calibration = Calibration()
+        plain_s = seconds = 0.0
+        for each in rounds:
+            if each.forecast is None:
+                continue
+            plain_s += each.forecast.tokens * each.forecast.plain_s
+            seconds += each.forecast.seconds
+            for i, chance in enumerate(each.forecast.chances[: each.accepted + 1]):
+                calibration = calibration.add(chance, i < each.accepted)
+        return cls(predicted_gain=plain_s / seconds if seconds else None, calibration=calibration)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +141,8 @@ class Result:
     has_logprobs : bool
         True when the request asked for log probabilities.
     provenance : Provenance
+    outlook : Outlook
+        What the schedule predicted.
     """
 
     index: int
@@ -120,6 +153,7 @@ class Result:
     speculation: Speculation
     has_logprobs: bool
     provenance: Provenance
+    outlook: Outlook = field(default_factory=Outlook)
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -146,6 +180,11 @@ class Result:
                 "reason": self.speculation.reason,
                 "drafter": self.speculation.drafter,
                 "verification": self.speculation.verification,
+            },
+            "schedule": {
+                "name": self.speculation.schedule,
+                "predicted_gain": self.outlook.predicted_gain,
+                "calibration": self.outlook.calibration.to_json(),
             },
             "ids": list(self.ids),
             "provenance": self.provenance.to_json(),
@@ -212,6 +251,7 @@ class ResultFold:
             speculation=self._finished.speculation,
             has_logprobs=self.has_logprobs,
             provenance=self.provenance,
+            outlook=Outlook.of(self._rounds),
         )
 
     def _usage(self, started: Started) -> Usage:

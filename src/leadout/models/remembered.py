@@ -1,4 +1,4 @@
-"""Small JSON files in the cache folder, written whole or not at all."""
+"""Small JSON files in leadout's cache folder, written whole or not at all."""
 
 from __future__ import annotations
 

@@ -1,0 +1,219 @@
+"""The paced schedule against the best there was: simulated pairs with measured costs and given acceptance."""
+
+import numpy as np
+import pytest
+from simulated import TABLES, answer, best_fixed, first_measurement, perfect, simulate, table, useless
+
+from leadout.core.cost import CostTable
+from leadout.core.estimate import Calibration
+from leadout.core.values import Proposal
+from leadout.engine.events import Round
+from leadout.engine.memory import Memory, keep, recall
+from leadout.engine.pace import PacedSchedule
+from leadout.engine.profile import Profile
+from leadout.engine.schedule import RoundState
+from leadout.errors import InputError
+
+N = 220
+TEXTS = {
+    "chat": lambda rng: answer(rng, N, chance=0.75),
+    "code": lambda rng: answer(rng, N, chance=0.9),
+    "edit": lambda rng: answer(rng, N, chance=0.96),
+    "prose, then code": lambda rng: answer(rng, N, parts=[0.6, 0.95]),
+    "code, then prose": lambda rng: answer(rng, N, parts=[0.95, 0.6]),
+    "a draft that is too shy": lambda rng: answer(rng, N, chance=0.9, bias=-1.5),
+    "a draft that is too bold": lambda rng: answer(rng, N, chance=0.7, bias=1.5),
+    "perfect": lambda rng: perfect(rng, N),
+}
+
+
+def schedule(told, costs, kind="model"):
+    if kind == "model":
+        return PacedSchedule(Memory.of_startup(first_measurement(told, costs), "sim"))
+    return PacedSchedule(Memory(profile=Profile(costs)))
+
+
+def requests(name, make, kind, n=4, seed=0):
+    """Runs of n requests of one schedule: (speed as a multiple of plain, that of the best fixed k, run)."""
+    costs, rng = table(name), np.random.default_rng(seed)
+    paced, found = schedule(make(rng), costs, kind), []
+    for _ in range(n):
+        told = make(rng)
+        run = simulate(paced, told, costs, rng=rng, kind=kind)
+        plain_s = N * costs.verify_s(1)
+        found.append((plain_s / run.seconds, plain_s / best_fixed(told, costs, kind=kind)[0], run))
+    return paced, found
+
+
+@pytest.mark.parametrize("kind", ["model", "lookup"])
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("name", TABLES)
+def test_it_is_never_slower_and_near_the_best_fixed_choice(name, text, kind):
+    found, explored = [], []
+    for seed in range(2):
+        paced, runs = requests(name, TEXTS[text], kind, seed=seed)
+        found += runs
+        explored.append(paced.explored)
+    speeds = [speed for speed, _, _ in found]
+    assert min(speeds) >= 0.97
+    assert np.mean([speed / best for speed, best, _ in found]) >= 0.95
+    assert np.mean(explored) <= 0.02
+
+
+@pytest.mark.parametrize("confidence", [0.01, 0.9])
+@pytest.mark.parametrize("kind", ["model", "lookup"])
+@pytest.mark.parametrize("name", TABLES)
+def test_a_useless_draft_costs_next_to_nothing_and_is_said_to_be_off(name, kind, confidence):
+    _, found = requests(name, lambda rng: useless(rng, N, confidence), kind)
+    assert min(speed for speed, _, _ in found) >= 0.97
+    _, _, last = found[-1]
+    assert np.mean(last.ks) < 0.5
+    if last.ending is not None:
+        assert last.ending.reason.startswith("drafting is predicted to give 0.")
+
+
+@pytest.mark.parametrize("name", ["Q8_0 llama", "Q8_0 ik", "F16 llama", "Q4_K_M ik"])
+def test_a_perfect_draft_reaches_its_best_length_within_ten_rounds(name):
+    costs, rng = table(name), np.random.default_rng(1)
+    told = perfect(rng, N)
+    run = simulate(schedule(told, costs), told, costs, rng=rng)
+    by_k = {k: (k + 1) / (costs.drafting_s(k, 2) + costs.verify_s(k + 1)) for k in range(16)}
+    assert max(by_k[k] for k in run.ks[:10]) >= 0.95 * max(by_k.values())
+
+
+def test_a_width_that_is_dearer_than_a_wider_one_is_avoided():
+    costs = CostTable(widths=((1, 0.061), (4, 0.13), (8, 0.4), (12, 0.2), (16, 0.21)))
+    rng = np.random.default_rng(2)
+    told = perfect(rng, 400)
+    run = simulate(PacedSchedule(Memory(profile=Profile(costs))), told, costs, rng=rng, kind="lookup")
+    late = run.ks[15:-2]
+    assert min(late) >= 11
+
+
+def test_exact_mode_ends_drafts_at_allowed_lengths_only():
+    rng, ks = np.random.default_rng(4), [0, 1, 2, 3, 7]
+    for kind in ("model", "lookup"):
+        told = answer(rng, N, chance=0.9)
+        run = simulate(
+            schedule(told, table("Q8_0 ik"), kind), told, table("Q8_0 ik"), rng=rng, kind=kind, ks=ks
+        )
+        assert set(run.ks) <= set(ks)
+        assert {3, 7} & set(run.ks)
+
+
+def test_predictions_beat_the_running_mean_by_a_fifth():
+    scores = Calibration()
+    for seed in range(4):
+        _, found = requests(
+            "F16 llama", lambda rng: answer(rng, N, chance=0.75, spread=2.5), "model", seed=seed
+        )
+        for _, _, run in found:
+            for predicted, stood in run.verdicts:
+                scores = scores.add(predicted, stood)
+    assert scores.n > 1000
+    assert scores.brier <= 0.8 * scores.brier_of_mean
+
+
+def test_drafting_comes_back_when_the_text_becomes_easy():
+    rng = np.random.default_rng(6)
+    told = answer(rng, 900, parts=[0.2, 0.97, 0.97])
+    run = simulate(schedule(told, table("Q8_0 ik"), "lookup"), told, table("Q8_0 ik"), rng=rng, kind="lookup")
+    assert np.mean(run.ks[50:250]) < 1
+    assert np.mean(run.ks[-40:]) > 3
+
+
+def test_a_long_prompt_is_read_only_where_that_pays():
+    rng, costs = np.random.default_rng(7), table("Q4_K_M ik")
+    told = answer(rng, N, chance=0.9)
+    run = simulate(schedule(told, costs), told, costs, rng=rng, n_prompt=4000)
+    assert run.ks == [0] * N
+    assert run.ending.n_tokens == 0
+    assert "tokens with the draft sim would cost more than it is predicted to gain" in run.ending.reason
+
+
+def test_a_request_leaves_nothing_but_learned_numbers():
+    costs = table("Q8_0 ik")
+
+    def second(first):
+        paced = schedule(answer(np.random.default_rng(0), N, chance=0.9), costs)
+        if first:
+            simulate(paced, first(np.random.default_rng(8)), costs, rng=np.random.default_rng(9), noise=0)
+            paced = PacedSchedule(Memory.from_json(paced.memory.to_json()))
+        return paced
+
+    used = second(lambda rng: answer(rng, N, chance=0.7))
+    again = PacedSchedule(Memory.from_json(used.memory.to_json()))
+    told = answer(np.random.default_rng(10), N, chance=0.9)
+    runs = [simulate(each, told, costs, rng=np.random.default_rng(11)) for each in (used, again)]
+    assert runs[0].ks == runs[1].ks
+    assert used._requests == {}
+
+
+def test_slots_do_not_meet():
+    costs = table("Q8_0 ik")
+    told = answer(np.random.default_rng(12), N, chance=0.9)
+    paced = schedule(told, costs)
+    paced.begin(5)
+    run = simulate(paced, told, costs, rng=np.random.default_rng(13))
+    alone = simulate(schedule(told, costs), told, costs, rng=np.random.default_rng(13))
+    assert run.ks == alone.ks
+
+
+def test_nothing_is_drafted_before_a_plain_pass_was_measured():
+    paced = PacedSchedule()
+    paced.begin(0)
+    assert paced.plan(0) == 0
+    assert paced.forecast(0, Proposal()) is None
+    plain = Round(index=0, drafter="none", drafted=0, accepted=0, emitted=1, draft_s=0, verify_s=0.05,
+                  other_s=0.001, width=1)  # fmt: skip
+    paced.observe(0, plain)
+    assert paced.plan(0) > 0
+    assert paced.forecast(0, Proposal()).plain_s == pytest.approx(0.05, rel=0.1)
+    assert paced.end(0) is None
+    assert paced.end(0) is None
+
+
+def test_more_slots_make_a_drafted_token_dearer():
+    costs = CostTable(widths=((1, 1.0), (2, 1.1), (3, 2.0), (4, 3.0)), draft_s=0.01)
+    paced = PacedSchedule(Memory(profile=Profile(costs)))
+    paced.begin(0)
+    alone = paced.judge(0, RoundState(position=9, n_left=50, n_active=1, ks=range(2))).weigh("x", [0.6])
+    shared = paced.judge(0, RoundState(position=9, n_left=50, n_active=2, ks=range(2))).weigh("x", [0.6])
+    assert (alone.k, shared.k) == (1, 0)
+
+
+def test_what_was_learned_is_handed_over_and_kept(tmp_path):
+    file, costs = tmp_path / "deep" / "memory.json", table("Q8_0 ik")
+    told = answer(np.random.default_rng(1), N, chance=0.9)
+    memory = Memory.of_startup(first_measurement(told, costs), "sim")
+    paced = PacedSchedule(memory, save=lambda learned: keep(file, learned))
+    simulate(paced, told, costs, rng=np.random.default_rng(1))
+    paced.close()
+    again = recall(file)
+    assert again.to_json() == memory.to_json()
+    assert again.acceptance["sim"] == memory.acceptance["sim"]
+    assert recall(tmp_path / "nothing") is None
+    file.write_text('{"version": 0}')
+    assert recall(file) is None
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ({"version": 99}, "a memory of version 99 cannot be read"),
+        ({"usual_length": "long"}, "a memory needs a usual_length >= 0, got 'long'"),
+        ({"profile": 3}, "profile must be a mapping, got 3"),
+        ({"confidences": {"x": {"first": [2.0], "later": [0.5]}}}, r"confidences must be numbers in 0..1"),
+    ],
+)
+def test_a_damaged_memory_is_refused(damage, said):
+    values = Memory(profile=Profile(table("Q8_0 ik"))).to_json() | damage
+    with pytest.raises(InputError, match=said):
+        Memory.from_json(values)
+
+
+def test_numbers_out_of_range_are_refused():
+    with pytest.raises(InputError, match=r"longest is 65; it must be a whole number in 0\.\.64"):
+        PacedSchedule(longest=65)
+    with pytest.raises(InputError, match=r"exploration is 2; it must be a share in 0\.\.1"):
+        PacedSchedule(exploration=2)
