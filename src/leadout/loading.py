@@ -5,12 +5,15 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
+from leadout.checks import check_kind, check_one_of, check_truth
 from leadout.drafters.base import Drafter
 from leadout.drafters.model import ModelDrafter
 from leadout.drafters.ngram import NgramDrafter
 from leadout.engine.engine import Engine
 from leadout.engine.schedule import Schedule
+from leadout.errors import InputError
 from leadout.models.base import Model
 from leadout.models.header import read_header
 from leadout.models.match import VocabularyMatch, require_same_vocabulary
@@ -44,13 +47,14 @@ def load(
     options : GgufOptions or None
         How the target is loaded: context length, slots, threads, GPU layers and so on.
     draft_options : GgufOptions or None
-        The same for a draft model; None takes the target's, with no more context than it was trained for.
+        The same for a draft model; None takes the target's, with no more context than it was trained for. It
+        needs the target's slots: one slot, the default, is raised to them.
     provider, draft_provider : Provider
         Which library runs the model: "auto", "ik" or "llama".
     schedule : Schedule or None
         How much to draft; None is a fixed k of 4.
     exact : bool
-        Output is plain decoding's bit for bit; see `Engine`.
+        Output is plain decoding's bit for bit; see `Engine`. The same as ``exact`` in `options`.
     offline : bool
         Make no network call.
     progress : Progress or None
@@ -58,6 +62,8 @@ def load(
 
     Raises
     ------
+    InputError
+        If an argument is of another kind, or is for drafts or for a draft model where there is none.
     StoreError
         If a name cannot be turned into files.
     ModelFileError, ProviderError
@@ -65,7 +71,14 @@ def load(
     VocabularyError
         If the draft model's vocabulary is not the target's.
     """
-    options = replace(options or GgufOptions(), exact=exact)
+    check_kind("options", options, GgufOptions, "a GgufOptions", optional=True)
+    check_kind("schedule", schedule, Schedule, "a Schedule, such as FixedSchedule(4),", optional=True)
+    check_truth("exact", exact)
+    if schedule is not None and (draft is None or _is_word(draft, "none")):
+        raise InputError(f"schedule says how much to draft, but draft is {draft!r}; leave out one of them")
+    options = options or GgufOptions()
+    exact = exact or options.exact
+    options = replace(options, exact=exact)
     models = load_models(
         target, draft, options=options, draft_options=draft_options,
         provider=provider, draft_provider=draft_provider, offline=offline, progress=progress,
@@ -107,20 +120,28 @@ def load_models(
     progress: Progress | None = None,
 ) -> LoadedModels:
     """Load a target and, where `draft` names one, a draft model; parameters and errors as those of `load`."""
+    check_kind("target", target, (str, Path), "a name or a path")
+    check_kind("draft", draft, (str, Path), "a name or a path", optional=True)
+    check_kind("options", options, GgufOptions, "a GgufOptions", optional=True)
+    check_truth("offline", offline)
+    check_one_of("provider", provider, get_args(Provider))
     options = options or GgufOptions()
+    _check_draft_arguments(draft, options, draft_options, draft_provider)
 
     def find(name: str | Path) -> Resolved:
         return resolve(str(name), offline=offline, progress=progress)
 
     target_files = find(target)
-    has_no_model = draft is None or _is_word(draft, "none") or _is_word(draft, "ngram")
-    draft_files = None if draft is None or has_no_model else find(draft)
+    draft_files = find(draft) if draft is not None and is_model(draft) else None
     with ExitStack() as undo:
         model = open_model(target_files.path, name=_name(target_files), provider=provider, options=options)
         undo.callback(model.close)
         loaded = LoadedModels(target=model)
         if draft_files is not None:
-            draft_options = draft_options or _options_of_draft(options, model, draft_files.path)
+            if draft_options is None:
+                draft_options = _options_of_draft(options, model, draft_files.path)
+            else:
+                draft_options = replace(draft_options, n_slots=max(draft_options.n_slots, options.n_slots))
             draft_model = open_model(
                 draft_files.path, name=_name(draft_files), provider=draft_provider, options=draft_options
             )
@@ -129,6 +150,34 @@ def load_models(
             loaded = LoadedModels(target=model, draft=draft_model, forbidden=_forbidden(match))
         undo.pop_all()
     return loaded
+
+
+def is_model(draft: str | Path | None) -> bool:
+    """Whether `draft` stands for a draft model, not for a lookup or for nothing."""
+    return draft is not None and not _is_word(draft, "none") and not _is_word(draft, "ngram")
+
+
+def _check_draft_arguments(
+    draft: str | Path | None,
+    options: GgufOptions,
+    draft_options: GgufOptions | None,
+    draft_provider: Provider,
+) -> None:
+    """Refuse what would be ignored, or could not serve every slot of the target."""
+    check_kind("draft_options", draft_options, GgufOptions, "a GgufOptions", optional=True)
+    check_one_of("draft_provider", draft_provider, get_args(Provider))
+    is_given = {"draft_options": draft_options is not None, "draft_provider": draft_provider != "auto"}
+    given = [name for name in is_given if is_given[name]]
+    if given and not is_model(draft):
+        raise InputError(
+            f"{' and '.join(given)} can only be given with a draft model, but draft is {draft!r}; "
+            "leave it out, or name a draft model"
+        )
+    if draft_options is not None and 1 < draft_options.n_slots < options.n_slots:
+        raise InputError(
+            f"draft_options has n_slots {draft_options.n_slots}, but the target has {options.n_slots} slots, "
+            "and the draft needs as many; leave n_slots out of draft_options"
+        )
 
 
 def _is_word(draft: str | Path | None, word: str) -> bool:

@@ -10,7 +10,7 @@ from types import TracebackType
 import numpy as np
 
 from leadout import __version__
-from leadout.checks import is_whole, shown
+from leadout.checks import check_kind, is_whole, shown
 from leadout.drafters.base import Drafter
 from leadout.engine.events import Event, Speculation
 from leadout.engine.generation import Generation
@@ -101,6 +101,7 @@ class Engine:
         PromptTooLongError
             If the context has no room for the prompt and one more token.
         """
+        check_kind("params", params, Params, "a Params")
         if params.n != 1:
             raise InputError(f"generate gives one answer, but n is {params.n}; use generate_many")
         return self.generate_many(prompt, params)[0]
@@ -114,6 +115,7 @@ class Engine:
 
         Closing the iterator cancels what is left; the engine can be used again at once.
         """
+        check_kind("params", params, Params, "a Params")
         return self._events(self._ids(prompt), params)
 
     def chat(

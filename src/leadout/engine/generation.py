@@ -12,7 +12,7 @@ from leadout.core.noise import Noise, RandomSource
 from leadout.drafters.base import Drafter
 from leadout.engine.events import Event, Speculation, Started
 from leadout.engine.params import Params
-from leadout.engine.round import Outcome, Rounds
+from leadout.engine.round import Outcome, Rounds, why_none_fits
 from leadout.engine.schedule import Schedule
 from leadout.engine.session import Session
 from leadout.engine.slots import SlotPool
@@ -49,7 +49,7 @@ class Generation:
         self._target, self._schedule, self._generator = target, schedule, generator
         self._batch, self._is_exact = prefill_batch, widths is not None
         self._given = drafter
-        self._off = _why_off(target, drafter, widths)
+        self._off = _why_off(target, drafter, schedule, widths)
         self._drafter = None if self._off else drafter
         self._rounds = Rounds(target, self._drafter, schedule, widths=widths, prefill_batch=prefill_batch)
         self._pool = SlotPool(target.info.n_slots)
@@ -191,12 +191,12 @@ def _started(session: Session, seconds: float) -> Started:
     )  # fmt: skip
 
 
-def _why_off(target: Model, drafter: Drafter | None, widths: frozenset[int] | None) -> str:
+def _why_off(
+    target: Model, drafter: Drafter | None, schedule: Schedule, widths: frozenset[int] | None
+) -> str:
     """Why nothing can be drafted for this target, or "" when something can."""
     if drafter is None:
         return "no draft was asked for"
     if target.info.rollback == "none":
         return target.info.rollback_reason
-    if widths == frozenset({1}):
-        return f"in exact mode, as only passes of one token are exact with {target.info.name}"
-    return ""
+    return why_none_fits(schedule.longest, widths, target.info.name)
