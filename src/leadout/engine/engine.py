@@ -108,7 +108,8 @@ class Engine:
 
     def generate_many(self, prompt: Prompt, params: Params = DEFAULT_PARAMS) -> list[Result]:
         """All ``params.n`` answers to a prompt; raises as `generate` does."""
-        return self._collect(self.stream(prompt, params), params)
+        with closing(self.stream(prompt, params)) as events:
+            return collect(events, self.provenance(params), has_logprobs=params.logprobs is not None)
 
     def stream(self, prompt: Prompt, params: Params = DEFAULT_PARAMS) -> Generator[Event, None, None]:
         """The events of a generation, as they come; raises as `generate` does.
@@ -183,9 +184,6 @@ class Engine:
     ) -> None:
         """Close."""
         self.close()
-
-    def _collect(self, events: Generator[Event, None, None], params: Params) -> list[Result]:
-        return collect(events, self.provenance(params), has_logprobs=params.logprobs is not None)
 
     def _ids(self, prompt: Prompt) -> list[int]:
         """Ids of the prompt, checked."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from time import perf_counter
 
 import numpy as np
@@ -79,8 +79,9 @@ class Generation:
 
     def abandon(self) -> None:
         """Close what is running, each cache at a committed prefix."""
-        while self._running:
-            self._close(self._running[-1])
+        with ExitStack() as closing:
+            for session in self._running:
+                closing.callback(self._close, session)
 
     def _answers(
         self, prompt: Sequence[int], params: Params, indexes: Sequence[int], is_cancelled: Callable[[], bool]
@@ -119,7 +120,7 @@ class Generation:
         session, shared = self._admit(prompt, prompt, params, index)
         with suppress(RollbackError):  # the slot is empty then
             self._target.truncate(session.slot, min(shared, len(prompt) - 1))
-        session.cached_tokens = self._target.length(session.slot)
+        session.n_held = session.cached_tokens = self._target.length(session.slot)
         self._begin(session, prompt)
         return session
 
@@ -130,7 +131,7 @@ class Generation:
             self._target.copy(lead.slot, session.slot, self._target.length(lead.slot))
         except RollbackError:
             self._target.truncate(session.slot, 0)
-        session.cached_tokens = self._target.length(session.slot)
+        session.n_held = session.cached_tokens = self._target.length(session.slot)
         self._begin(session, prompt)
 
     def _admit(
@@ -167,7 +168,6 @@ class Generation:
 
     def _close(self, session: Session) -> None:
         """Give the slot back, its cache cut to committed tokens."""
-        self._running.remove(session)
         slot, held = session.slot, 0
         try:
             if slot in self._drafting and self._drafter is not None:
@@ -175,12 +175,13 @@ class Generation:
                 self._drafter.end(slot)
             # where going back is dear or impossible, a committed last token may stay
             pending = 1 if self._target.info.rollback == "cut" else 0
-            keep = min(self._target.length(slot), len(session.context) - pending)
+            keep = min(self._target.length(slot), session.n_held, len(session.context) - pending)
             self._target.truncate(slot, keep)
             held = keep
         except RollbackError:
             pass  # the slot is empty
         finally:
+            self._running.remove(session)
             self._pool.release(slot, session.context[:held])
 
 

@@ -70,6 +70,7 @@ class Rounds:
         if n <= 0:
             return False
         self._target.forward([Chunk(slot=session.slot, tokens=session.context[at : at + n], n_logits=0)])
+        session.n_held = at + n
         return True
 
     def run(self, sessions: Sequence[Session]) -> list[Outcome]:
@@ -157,6 +158,7 @@ class Rounds:
                 tokens.append(event)
             if session.finish is not None:
                 break
+        session.n_held = before + min(verdict.accepted, len(session.context) - before)
         self._settle(session, session.context[before:])
         return verdict, tuple(tokens)
 
