@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from leadout.checks import check_number, check_one_of, check_truth, check_whole
+from leadout.checks import check_kind, check_number, check_one_of, check_truth, check_whole
 from leadout.errors import InputError
 
 
@@ -39,3 +39,12 @@ def test_truth_values_and_words_are_checked():
         check_truth("on", "off")
     with pytest.raises(InputError, match="mode is 'c'; it must be one of a, b"):
         check_one_of("mode", "c", ("a", "b"))
+
+
+def test_kinds_are_checked():
+    check_kind("text", "a", str, "text")
+    check_kind("text", None, (str, bytes), "text", optional=True)
+    with pytest.raises(InputError, match=r"^text is 4; it must be text or None$"):
+        check_kind("text", 4, str, "text", optional=True)
+    with pytest.raises(InputError, match=r"^text is None; it must be text$"):
+        check_kind("text", None, str, "text")

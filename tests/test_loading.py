@@ -6,7 +6,7 @@ import pytest
 
 from leadout import Params, load
 from leadout.engine.schedule import FixedSchedule
-from leadout.errors import ModelFileError, VocabularyError
+from leadout.errors import InputError, ModelFileError, VocabularyError
 from leadout.models.options import GgufOptions
 from leadout.testing.tiny_gguf import write_tiny_gguf
 
@@ -35,14 +35,10 @@ def test_any_drafter_gives_the_same_text(files, provider, params):
     expected = answer(params, files["target"], provider=provider)
     assert expected.speculation.reason == "off: no draft was asked for"
     for draft in ("none", "auto", "suffix", "ngram", files["draft"], files["target"]):
-        result = answer(
-            params,
-            files["target"],
-            draft,
-            provider=provider,
-            draft_provider=provider,
-            schedule=FixedSchedule(),
-        )
+        options = {} if draft == "none" else {"schedule": FixedSchedule()}
+        if draft in (files["draft"], files["target"]):
+            options["draft_provider"] = provider
+        result = answer(params, files["target"], draft, provider=provider, **options)
         assert (result.ids, result.text) == (expected.ids, expected.text)
     assert result.usage.accepted > 0  # the target as its own draft
     assert result.speculation.reason == "on: draft suffix+ngram+target, fixed k=4"
@@ -81,6 +77,84 @@ def test_missing_draft_is_refused_before_the_target_is_loaded(files, tmp_path):
 def test_what_drafts_is_what_was_asked_for(files, draft, lookups, name):
     params = replace(GREEDY, temperature=1.0, seed=7)
     expected = answer(params, files["target"])
-    result = answer(params, files["target"], files.get(draft, draft), lookups=lookups)
+    result = answer(
+        params, files["target"], files.get(draft, draft), lookups=lookups, schedule=FixedSchedule()
+    )
     assert result.ids == expected.ids
     assert result.speculation.reason == f"on: draft {name}, fixed k=4"
+
+
+def test_draft_has_the_slots_of_the_target_whatever_else_it_was_given(files):
+    options, params = GgufOptions(n_slots=2), replace(GREEDY, n=2)
+    for draft_options in (None, GgufOptions(n_ctx=64), GgufOptions(n_slots=3)):
+        with load(
+            files["target"],
+            files["draft"],
+            options=options,
+            draft_options=draft_options,
+            schedule=FixedSchedule(),
+        ) as engine:
+            first, second = engine.generate_many(PROMPT, params)
+        assert first.ids == second.ids
+        assert min(first.usage.drafted, second.usage.drafted) > 0
+
+
+def test_draft_with_fewer_slots_than_the_target_is_refused_with_both_numbers(files):
+    with pytest.raises(InputError, match="draft_options has n_slots 2, but the target has 3 slots"):
+        load(
+            files["target"],
+            files["draft"],
+            options=GgufOptions(n_slots=3),
+            draft_options=GgufOptions(n_slots=2),
+        )
+
+
+@pytest.mark.parametrize("draft", [None, "none", "ngram", "suffix", "auto"])
+def test_what_is_for_a_draft_model_is_refused_without_one(files, draft):
+    with pytest.raises(InputError, match=f"draft_options can only .* a draft model, but draft is {draft!r}"):
+        load(files["target"], draft, draft_options=GgufOptions(n_ctx=64))
+    with pytest.raises(InputError, match=f"draft_provider can only .* a draft model, but draft is {draft!r}"):
+        load(files["target"], draft, draft_provider="llama")
+    with pytest.raises(InputError, match="draft_options and draft_provider can only"):
+        load(files["target"], draft, draft_options=GgufOptions(), draft_provider="ik")
+
+
+@pytest.mark.parametrize("draft", [None, "none"])
+def test_schedule_is_refused_where_nothing_drafts(files, draft):
+    with pytest.raises(InputError, match=f"schedule says how much to draft, but draft is {draft!r}"):
+        load(files["target"], draft, schedule=FixedSchedule(2))
+
+
+def test_exact_mode_may_be_asked_for_in_the_options(files):
+    with load(files["target"], "ngram", options=GgufOptions(n_slots=2, exact=True)) as engine:
+        twice = engine.generate_many(PROMPT, replace(GREEDY, n=2))
+    with load(files["target"], options=GgufOptions(n_slots=2), exact=True) as engine:
+        assert engine.generate_many(PROMPT, replace(GREEDY, n=2))[1].ids == twice[1].ids
+    with load(files["target"], "ngram", options=GgufOptions(exact=True), schedule=FixedSchedule(0)) as engine:
+        assert engine.speculation.reason == "off: nothing may be drafted, as k is 0"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"options": {}}, r"options is \{\}; it must be a GgufOptions or None"),
+        ({"options": {"n_ctx": 8}}, r"options is \{'n_ctx': 8\}; it must be a GgufOptions"),
+        ({"draft_options": {}}, r"draft_options is \{\}; it must be a GgufOptions or None"),
+        ({"schedule": 4}, r"schedule is 4; it must be a Schedule, such as FixedSchedule\(4\), or None"),
+        ({"lookups": 1}, "lookups is 1; it must be True or False"),
+        ({"longest": 65}, r"longest is 65; it must be a whole number in 0\.\.64"),
+        ({"exact": "no"}, "exact is 'no'; it must be True or False"),
+        ({"offline": 1}, "offline is 1; it must be True or False"),
+        ({"provider": "vllm"}, "provider is 'vllm'; it must be one of auto, ik, llama"),
+        ({"draft_provider": "vllm"}, "draft_provider is 'vllm'; it must be one of auto, ik, llama"),
+        ({"draft": 5}, "draft is 5; it must be a name or a path or None"),
+    ],
+)
+def test_argument_of_another_kind_is_refused(files, arguments, said):
+    with pytest.raises(InputError, match=said):
+        load(files["target"], **{"draft": "ngram", **arguments})
+
+
+def test_target_that_is_no_name_is_refused():
+    with pytest.raises(InputError, match="target is None; it must be a name or a path"):
+        load(None)

@@ -71,6 +71,19 @@ def check_one_of(name: str, value: object, allowed: Sequence[str]) -> None:
         raise InputError(f"{name} is {shown(value)}; it must be one of {', '.join(allowed)}")
 
 
+def check_kind(
+    name: str, value: object, kind: type | tuple[type, ...], expected: str, *, optional: bool = False
+) -> None:
+    """Refuse what is no `kind`; `expected` says that in words. With `optional`, None is allowed.
+
+    Raises
+    ------
+    InputError
+    """
+    if not isinstance(value, kind) and not (optional and value is None):
+        raise InputError(f"{name} is {shown(value)}; it must be {expected}{' or None' if optional else ''}")
+
+
 def shown(value: object) -> str:
     """The value as code, cut to a readable length."""
     text = repr(value)

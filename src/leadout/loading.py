@@ -7,7 +7,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
+from typing import get_args
 
+from leadout.checks import check_kind, check_one_of, check_truth, check_whole
 from leadout.drafters.base import Drafter
 from leadout.drafters.hybrid import HybridDrafter
 from leadout.drafters.model import ModelDrafter
@@ -16,8 +18,9 @@ from leadout.drafters.suffix import SuffixDrafter
 from leadout.engine.engine import Engine
 from leadout.engine.memory import Memory, keep, recall
 from leadout.engine.pace import LONGEST_DRAFT, PacedSchedule
-from leadout.engine.schedule import Schedule
+from leadout.engine.schedule import MAX_K, Schedule
 from leadout.engine.startup import measure
+from leadout.errors import InputError
 from leadout.folders import cache_folder
 from leadout.models.base import Model
 from leadout.models.header import read_header
@@ -59,7 +62,8 @@ def load(
     options : GgufOptions or None
         How the target is loaded: context length, slots, threads, GPU layers and so on.
     draft_options : GgufOptions or None
-        The same for a draft model; None takes the target's, with no more context than it was trained for.
+        The same for a draft model; None takes the target's, with no more context than it was trained for. It
+        needs the target's slots: one slot, the default, is raised to them.
     provider, draft_provider : Provider
         Which library runs the model: "auto", "ik" or "llama".
     schedule : Schedule or None
@@ -68,7 +72,7 @@ def load(
     longest : int in 0..64
         Most tokens of a draft, where `schedule` is None.
     exact : bool
-        Output is plain decoding's bit for bit; see `Engine`.
+        Output is plain decoding's bit for bit; see `Engine`. The same as ``exact`` in `options`.
     offline : bool
         Make no network call.
     progress : Progress or None
@@ -76,6 +80,8 @@ def load(
 
     Raises
     ------
+    InputError
+        If an argument is of another kind, or is for drafts or for a draft model where there is none.
     StoreError
         If a name cannot be turned into files.
     ModelFileError, ProviderError
@@ -83,7 +89,16 @@ def load(
     VocabularyError
         If the draft model's vocabulary is not the target's.
     """
-    options = replace(options or GgufOptions(), exact=exact)
+    check_kind("options", options, GgufOptions, "a GgufOptions", optional=True)
+    check_kind("schedule", schedule, Schedule, "a Schedule, such as FixedSchedule(4),", optional=True)
+    check_truth("lookups", lookups)
+    check_whole("longest", longest, 0, MAX_K)
+    check_truth("exact", exact)
+    if schedule is not None and (draft is None or _is_word(draft, "none")):
+        raise InputError(f"schedule says how much to draft, but draft is {draft!r}; leave out one of them")
+    options = options or GgufOptions()
+    exact = exact or options.exact
+    options = replace(options, exact=exact)
     models = load_models(
         target, draft, options=options, draft_options=draft_options,
         provider=provider, draft_provider=draft_provider, offline=offline, progress=progress,
@@ -129,19 +144,28 @@ def load_models(
     progress: Progress | None = None,
 ) -> LoadedModels:
     """Load a target and, where `draft` names one, a draft model; parameters and errors as those of `load`."""
+    check_kind("target", target, (str, Path), "a name or a path")
+    check_kind("draft", draft, (str, Path), "a name or a path", optional=True)
+    check_kind("options", options, GgufOptions, "a GgufOptions", optional=True)
+    check_truth("offline", offline)
+    check_one_of("provider", provider, get_args(Provider))
     options = options or GgufOptions()
+    _check_draft_arguments(draft, options, draft_options, draft_provider)
 
     def find(name: str | Path) -> Resolved:
         return resolve(str(name), offline=offline, progress=progress)
 
     target_files = find(target)
-    draft_files = None if draft is None or _is_word(draft, "none", *_LOOKUPS) else find(draft)
+    draft_files = find(draft) if draft is not None and is_model(draft) else None
     with ExitStack() as undo:
         model = open_model(target_files.path, name=_name(target_files), provider=provider, options=options)
         undo.callback(model.close)
         loaded = LoadedModels(target=model, key=model.key)
         if draft_files is not None:
-            draft_options = draft_options or _options_of_draft(options, model, draft_files.path)
+            if draft_options is None:
+                draft_options = _options_of_draft(options, model, draft_files.path)
+            else:
+                draft_options = replace(draft_options, n_slots=max(draft_options.n_slots, options.n_slots))
             draft_model = open_model(
                 draft_files.path, name=_name(draft_files), provider=draft_provider, options=draft_options
             )
@@ -171,15 +195,44 @@ def _drafter(draft: str | Path | None, models: LoadedModels, *, lookups: bool) -
 
 def _paced(models: LoadedModels, drafter: Drafter | None, longest: int) -> PacedSchedule:
     """The schedule that measures, with what is known of this pair; measured now where nothing is."""
-    if drafter is None or models.target.info.rollback == "none":
+    if drafter is None or models.target.info.rollback == "none" or longest == 0:
         return PacedSchedule(longest=longest)
-    name = hashlib.sha256(models.key.encode()).hexdigest()
-    file = cache_folder() / "profiles" / f"{name}.json"
+    file = cache_folder() / "profiles" / f"{hashlib.sha256(models.key.encode()).hexdigest()}.json"
     memory, note = recall(file), ""
     if memory is None:
         startup = measure(models.target, models.draft, clock=perf_counter)
-        memory, note = Memory.of_startup(startup, drafter.name), f"costs measured in {startup.seconds:.1f} s"
+        # rows of the draft model alone were compared, whatever else proposes beside it
+        name = drafter.name if models.draft is None else models.draft.info.name
+        memory, note = Memory.of_startup(startup, name), f"costs measured in {startup.seconds:.1f} s"
     return PacedSchedule(memory, longest=longest, note=note, save=lambda learned: keep(file, learned))
+
+
+def is_model(draft: str | Path | None) -> bool:
+    """Whether `draft` stands for a draft model, not for a lookup or for nothing."""
+    return draft is not None and not _is_word(draft, "none", *_LOOKUPS)
+
+
+def _check_draft_arguments(
+    draft: str | Path | None,
+    options: GgufOptions,
+    draft_options: GgufOptions | None,
+    draft_provider: Provider,
+) -> None:
+    """Refuse what would be ignored, or could not serve every slot of the target."""
+    check_kind("draft_options", draft_options, GgufOptions, "a GgufOptions", optional=True)
+    check_one_of("draft_provider", draft_provider, get_args(Provider))
+    is_given = {"draft_options": draft_options is not None, "draft_provider": draft_provider != "auto"}
+    given = [name for name in is_given if is_given[name]]
+    if given and not is_model(draft):
+        raise InputError(
+            f"{' and '.join(given)} can only be given with a draft model, but draft is {draft!r}; "
+            "leave it out, or name a draft model"
+        )
+    if draft_options is not None and 1 < draft_options.n_slots < options.n_slots:
+        raise InputError(
+            f"draft_options has n_slots {draft_options.n_slots}, but the target has {options.n_slots} slots, "
+            "and the draft needs as many; leave n_slots out of draft_options"
+        )
 
 
 def _is_word(draft: str | Path | None, *words: str) -> bool:

@@ -114,7 +114,8 @@ def test_worker_answers_line_by_line_and_survives_errors():
     assert replies[2] == {}
     assert replies[3] == {"error": "ValueError: nothing to repeat"}
     assert replies[4] == {
-        "ids": [7, 8], "first_s": 1.0, "decode_s": 2.0, "n_first": 1, "passes": 3, "drafted": 4, "accepted": 1,
+        "ids": [7, 8], "first_s": 1.0, "decode_s": 2.0,
+        "n_first": 1, "passes": 3, "drafted": 4, "accepted": 1,
     }  # fmt: skip
     assert (made[0].forgotten, made[0].is_closed) == (1, True)
 

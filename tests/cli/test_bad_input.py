@@ -74,6 +74,33 @@ def test_wrong_value_says_what_is_allowed(tiny, arguments, said):
     assert_one_line(leadout("run", tiny, "-p", "hello", *arguments), 2, said)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--draft-ctx", "64"), "--draft-ctx can only be given with a draft model, but --draft is none"),
+        (
+            ("--draft", "ngram", "--draft-threads", "1", "--draft-kv-type-v", "f32"),
+            "--draft-threads, --draft-kv-type-v can only be given with a draft model, but --draft is ngram",
+        ),
+        (("--draft", "ngram", "--draft-gpu-layers", "0"), "--draft-gpu-layers can only"),
+        (("--draft-kv-type-k", "f16"), "--draft-kv-type-k can only"),
+        (("-k", "8"), "-k can only be given with drafts, but --draft is none"),
+        (("-k", "8", "--schedule", "step"), "-k, --schedule can only be given with drafts"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+@pytest.mark.parametrize("command", ["run", "chat"])
+def test_option_that_would_be_ignored_is_refused_by_name(tiny, command, arguments, said):
+    prompt = ("-p", "hello") if command == "run" else ()
+    assert_one_line(leadout(command, tiny, *prompt, *arguments), 2, said)
+
+
+def test_proof_refuses_options_of_a_draft_model_that_is_not_there(tiny):
+    assert_one_line(
+        leadout("prove", tiny, "--draft-ctx", "64"), 2, "--draft-ctx can only", "--draft is ngram"
+    )
+
+
 def test_no_prompt_says_how_to_give_one(tiny):
     assert_one_line(leadout("run", tiny), 2, "-p TEXT", "--prompt-file FILE")
 

@@ -77,3 +77,18 @@ def test_model_without_a_template_says_what_to_do(tiny_draft):
     done = leadout("chat", tiny_draft, input="hi\n")
     assert "no chat template" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_chat_that_answered_nothing_from_a_pipe_says_so_in_its_exit_code(tiny, tiny_draft):
+    without_template = leadout("chat", tiny_draft, input="hi\n")
+    assert_one_line(without_template, 2, "no chat template")
+    too_long = leadout("chat", tiny, *CHAT, "--ctx", "64", "-q", input="word " * 80)
+    assert_one_line(too_long, 2, "the prompt has")
+    assert leadout("chat", tiny, *CHAT, "-q", input="").returncode == 0
+
+
+def test_line_that_is_not_text_is_refused_and_the_chat_goes_on(tiny):
+    done = leadout("chat", tiny, *CHAT, "-q", input=b"\xff\xfe\nhi\n")
+    assert done.returncode == 0
+    assert done.stderr == "leadout: this line is not UTF-8 text; give it in a file with --prompt-file\n"
+    assert done.stdout

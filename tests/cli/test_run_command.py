@@ -76,6 +76,23 @@ def test_prompt_comes_from_an_option_a_pipe_or_a_file(tiny, folder):
     assert len({json.loads(way.stdout)["text"] for way in ways}) == 1
 
 
+def test_an_empty_system_message_is_one(tiny):
+    ask = ("run", tiny, *ONE, "-p", "one", "--max-tokens", "1", "--json")
+    with_it, without = json.loads(leadout(*ask, "--system", "").stdout), json.loads(leadout(*ask).stdout)
+    assert with_it["prompt_tokens"] > without["prompt_tokens"]
+
+
+def test_drafting_nothing_is_reported_as_off(tiny):
+    done = leadout(
+        "run", tiny, *ONE, "-p", "one", "--max-tokens", "1", "--draft", "ngram", "-k", "0", "--json"
+    )
+    speculation = json.loads(done.stdout)["speculation"]
+    assert (speculation["enabled"], speculation["reason"]) == (
+        False,
+        "off: nothing may be drafted, as k is 0",
+    )
+
+
 def test_several_answers_are_told_apart(tiny):
     ask = ("run", tiny, *ONE, "-p", "one", "--n", "2", "--max-tokens", "6", "--seed", "3")
     done, as_json = leadout(*ask), json.loads(leadout(*ask, "--json", "--logprobs", "2").stdout)

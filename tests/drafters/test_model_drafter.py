@@ -251,3 +251,30 @@ def test_scripted_drafter_sees_every_token_once_and_in_order():
     result = Engine(counting(), drafter).generate([1, 2], replace(GREEDY, max_tokens=9))
     assert len(result.ids) == 9
     assert drafter.ended == [0]
+
+
+def test_a_second_drafter_over_a_used_model_starts_from_an_empty_cache():
+    draft = counting()
+    run(counting(), draft, [1, 2, 3], replace(GREEDY, max_tokens=8))
+    again = run(counting(), draft, [1, 2, 3], replace(GREEDY, max_tokens=8))
+    assert again.usage.accepted == again.usage.drafted > 0
+
+
+def test_an_interrupt_after_the_drafts_pass_leaves_it_right_for_the_next_request():
+    class Interrupted(TableModel):
+        interrupts = False
+
+        def forward(self, chunks):
+            logits = super().forward(chunks)
+            if self.interrupts:
+                raise KeyboardInterrupt
+            return logits
+
+    draft = Interrupted(PLUS_ONE, n_vocab=10)
+    engine = Engine(counting(), ModelDrafter(draft), schedule=FixedSchedule(4))
+    draft.interrupts = True
+    with pytest.raises(KeyboardInterrupt):
+        engine.generate([1, 2, 3], replace(GREEDY, max_tokens=8))
+    draft.interrupts = False
+    result = engine.generate([1, 2, 3, 4], replace(GREEDY, max_tokens=9))
+    assert result.usage.accepted == result.usage.drafted > 0

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 from toys import GREEDY, engine, hashed, plain
 
-from leadout.testing import ScriptedDrafter, TableModel
+from leadout.engine.engine import Engine
+from leadout.engine.schedule import StepSchedule
+from leadout.testing import ScriptedDrafter, TableModel, saying
 
 
 @pytest.mark.parametrize("k", range(9))
@@ -30,3 +32,27 @@ def test_without_an_exact_width_but_one_speculation_is_off_and_says_so():
     result = engine(model, ScriptedDrafter.always(1), exact=True).generate([1], replace(GREEDY, max_tokens=5))
     assert result.usage.drafted == 0
     assert result.speculation.reason == "off: in exact mode, as only passes of one token are exact with table"
+
+
+def test_without_an_exact_width_within_k_speculation_is_off_at_load_and_in_results():
+    drafter = ScriptedDrafter.always(1)
+    made = engine(TableModel(hashed(8), n_vocab=8, widths={1, 8, 12}), drafter, 4, exact=True)
+    result = made.generate([1], replace(GREEDY, max_tokens=5))
+    reason = "off: in exact mode, as k is 4 and table is exact at these widths (k + 1) alone: 1, 8, 12"
+    for speculation in (made.speculation, result.speculation):
+        assert (speculation.enabled, speculation.reason) == (False, reason)
+    assert drafter.asked == []
+    assert engine(TableModel(hashed(8), n_vocab=8, widths={1, 8}), drafter, 7, exact=True).speculation.enabled
+
+
+def test_schedule_that_steps_below_every_exact_width_is_told_from_there_on():
+    drafter = ScriptedDrafter(lambda request: [0] * request.k)
+    model = TableModel(saying(lambda _: 1, 8), n_vocab=8, widths={1, 4})
+    made = Engine(model, drafter, schedule=StepSchedule(3, 1, 8), exact=True)
+    result = made.generate([1], replace(GREEDY, max_tokens=9))
+    assert made.speculation.enabled
+    assert result.ids == (1,) * 9
+    assert [k for _, _, k in drafter.asked] == [3]
+    assert result.speculation.reason == (
+        "off after 2 tokens: in exact mode, as k is 2 and table is exact at these widths (k + 1) alone: 1, 4"
+    )

@@ -209,6 +209,22 @@ def test_drafting_nothing_by_schedule_is_plain_decoding():
     drafter = ScriptedDrafter.always(1)
     result = engine(TableModel(hashed(8), n_vocab=8), drafter, 0).generate([1], SHORT)
     assert (result.usage.drafted, drafter.asked) == (0, [])
+    assert not result.speculation.enabled
+    assert result.speculation.reason == "off: nothing may be drafted, as k is 0"
+
+
+@pytest.mark.parametrize("ends", [(0, 0, 0), (0, 0, 8), (1, 0, 8)])
+def test_step_schedule_that_could_stay_at_nothing_is_refused(ends):
+    with pytest.raises(InputError, match=r"(start|low) is 0; it must be a whole number in 1\.\.64"):
+        StepSchedule(*ends)
+
+
+@pytest.mark.parametrize("params", [None, {}, {"temperature": 0}, Params])
+def test_params_of_another_kind_are_refused(params):
+    asked = one()
+    for ask in (asked.generate, asked.generate_many, asked.stream):
+        with pytest.raises(InputError, match=r"params is .*; it must be a Params"):
+            ask([1], params)
 
 
 def test_public_names_come_from_leadout():

@@ -1,5 +1,6 @@
 """Targets whose state cannot be cut: replayed where there are snapshots, plain where there are none."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -82,3 +83,34 @@ def test_cache_that_fails_to_go_back_is_read_anew_and_drafting_stops():
     assert result.speculation.reason.startswith("off after ")
     assert result.speculation.reason.endswith("the cache would not go back")
     assert len(drafter.asked) == 1
+
+
+@pytest.mark.parametrize("rollback", ["cut", "replay"])
+@pytest.mark.parametrize("right", [0, 1, 2, 3])
+def test_an_answer_that_ends_on_any_token_of_a_round_leaves_a_cache_that_serves_the_next(rollback, right):
+    def make():
+        return TableModel(hashed(8, 3), n_vocab=8, n_ctx=128, rollback=rollback)
+
+    prompt = [1, 2, 3]
+    answer = engine(make()).generate(prompt, replace(GREEDY, max_tokens=12)).ids
+    for length in range(2, 12):
+        stop = "".join(f" {token}" for token in answer[:length])
+        params = replace(GREEDY, max_tokens=40, stop=(stop,))
+        one = engine(make(), ScriptedDrafter.partly_right(answer, right, 8))
+        ended = one.generate(prompt, params)
+        assert ended.finish_reason == "stop"
+        follow_up = [*prompt, *ended.ids, 5]
+        again = one.generate(follow_up, replace(GREEDY, max_tokens=8, speculate=False))
+        assert again.ids == engine(make()).generate(follow_up, replace(GREEDY, max_tokens=8)).ids
+
+
+def test_an_error_in_whoever_reads_events_frees_the_engine():
+    one = engine(TableModel(hashed(8, 3), n_vocab=8, n_ctx=64))
+
+    def failing():
+        with closing(one.stream([1, 2], replace(GREEDY, max_tokens=9))) as events:
+            return [1 // 0 for _ in events]
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    assert one.generate([1, 2], replace(GREEDY, max_tokens=3)).usage.completion_tokens == 3

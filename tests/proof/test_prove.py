@@ -230,3 +230,15 @@ def test_widths_are_compared_row_by_row():
 def test_options_out_of_range_are_refused(name, value):
     with pytest.raises(InputError, match=rf"{name} is {value}; it must be a whole number in"):
         ProofOptions(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("temperature", 0, "temperature is 0; it must be a number > 0"),
+        ("seed", -1, "seed is -1; it must be a whole number in"),
+    ],
+)
+def test_proof_without_randomness_or_with_a_seed_that_is_none_is_refused(field, value, said):
+    with pytest.raises(InputError, match=said):
+        ProofOptions(**{field: value})

@@ -120,6 +120,42 @@ def test_a_folder_is_refused_and_its_models_are_listed(tmp_path: Path) -> None:
         resolve(str(tmp_path))
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no such files there")
+def test_a_special_file_is_told_from_a_missing_one(tmp_path: Path) -> None:
+    fifo = tmp_path / "m.gguf"
+    os.mkfifo(fifo)
+    for special in (fifo, Path(os.devnull)):
+        said = f"model path {special} is not a regular file; name a .gguf file"
+        with pytest.raises(ModelFileError, match=re.escape(said)):
+            resolve(str(special))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a working folder cannot be removed there")
+def test_a_removed_working_folder_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
+    kept = write(tmp_path / "m.gguf")
+    code = f"""
+import os
+from leadout.errors import ModelFileError
+from leadout.store import resolve
+os.rmdir(os.getcwd())
+print(resolve({str(kept)!r}).path)
+try:
+    resolve("./m.gguf")
+except ModelFileError as error:
+    print(error)
+"""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(Path(leadout.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=gone, env=environment, capture_output=True, text=True, check=True
+    )
+    found, error = done.stdout.splitlines()
+    assert found == str(kept)
+    assert error.startswith("model file ./m.gguf: the working folder cannot be found")
+    assert error.endswith("write the whole path")
+
+
 def test_any_part_of_a_split_model_gives_all_parts_in_order(tmp_path: Path) -> None:
     parts = tuple(write(tmp_path / f"m-0000{i}-of-00003.gguf") for i in (1, 2, 3))
     assert resolve(str(parts[1])).files == parts

@@ -6,7 +6,6 @@ for; 130 stopped with Ctrl-C.
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import sys
@@ -18,7 +17,7 @@ from typing import Annotated
 import typer
 
 from leadout import __version__
-from leadout.cli import bench, chat, demo, models, prove, pull, run
+from leadout.cli import bench, chat, demo, models, prove, pull, run, streams
 from leadout.errors import BackendError, LeadoutError, RollbackError
 
 FAILED, MISUSED, STOPPED = 1, 2, 130
@@ -69,10 +68,13 @@ def main() -> None:
 
 def execute(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; every error becomes one line on standard error."""
-    _never_fail_on_output()
+    if not streams.prepare():
+        streams.say("leadout: standard output is closed; send it to a file or to /dev/null")
+        return MISUSED
     invocation = Invocation(debug=bool(os.environ.get("LEADOUT_DEBUG")))
     try:
         code = app(list(arguments), prog_name="leadout", standalone_mode=False, obj=invocation)
+        sys.stdout.flush()
     except typer.TyperException as error:
         return _report(error, error.format_message(), MISUSED, debug=False)
     except (BackendError, RollbackError) as error:
@@ -81,6 +83,13 @@ def execute(arguments: Sequence[str]) -> int:
         return _report(error, str(error), MISUSED, debug=invocation.debug)
     except typer.Abort:
         return STOPPED
+    except BrokenPipeError:
+        streams.silence(sys.stdout)
+        return FAILED
+    except OSError as error:
+        is_output = streams.silence_if_broken(sys.stdout)
+        text = f"cannot write the output: {error.strerror or error}" if is_output else str(error)
+        return _report(error, text, FAILED, debug=invocation.debug)
     except Exception as error:  # the last line of defence: nobody gets a bare traceback
         text = f"unexpected {type(error).__name__}: {error}; please report what `leadout --debug ...` shows"
         return _report(error, text, FAILED, debug=invocation.debug)
@@ -89,15 +98,8 @@ def execute(arguments: Sequence[str]) -> int:
 
 def _report(error: Exception, text: str, code: int, *, debug: bool) -> int:
     if debug:
-        traceback.print_exception(error)
+        streams.say("".join(traceback.format_exception(error)).rstrip())
     line = re.sub(r"\s*[\r\n]\s*", " ", text.strip()).replace("Value error, ", "")
     if line:  # empty where the help has just been shown
-        print(f"leadout: {line}", file=sys.stderr, flush=True)
+        streams.say(f"leadout: {line}")
     return code
-
-
-def _never_fail_on_output() -> None:
-    """A console that cannot show a character gets a "?" instead of an exception."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")

@@ -14,13 +14,15 @@ from leadout.cli.engines import announce, open_engine
 from leadout.cli.flags import CHOICE, DRAFT_MODEL, MANY_TURNS, MODEL, Choice, DraftModelOptions
 from leadout.cli.options import Target, takes
 from leadout.cli.output import note
-from leadout.cli.prompts import Message, checked, conversation
+from leadout.cli.prompts import Message, checked, conversation, has_standard_input
 from leadout.engine.params import Params
 from leadout.errors import InputError
 from leadout.models.options import GgufOptions
 
 if TYPE_CHECKING:
     from leadout.engine.engine import Engine
+
+NOTHING_ANSWERED = 2
 
 HELP = """\
 /help           this list
@@ -50,7 +52,13 @@ def chat(
     """Talk with a model; /help lists what else can be typed. Also reads lines from a pipe."""
     from leadout.cli.render import print_legend
 
+    if not has_standard_input():
+        raise InputError("standard input is closed, so there is nothing to answer; use a terminal or a pipe")
+    is_refused = False
     with open_engine(target, choice, options, draft_options) as engine:
+        engine.chat_ids(
+            conversation(system, {"role": "user", "content": "hello"})
+        )  # fails without a usable template
         talk = Conversation(engine, params, system=system, show_drafts=show_drafts, quiet=quiet)
         if not quiet:
             announce(engine)
@@ -61,9 +69,12 @@ def chat(
         for line in _lines():
             try:
                 if not talk.take(checked(line, "this line")):
-                    return
+                    break
             except InputError as error:
                 note(f"leadout: {error}")
+                is_refused = True
+    if is_refused and not talk.has_answered and not sys.stdin.isatty():
+        raise typer.Exit(NOTHING_ANSWERED)
 
 
 class Conversation:
@@ -77,6 +88,11 @@ class Conversation:
         The first system message.
     show_drafts, quiet : bool
         How answers are shown.
+
+    Attributes
+    ----------
+    has_answered : bool
+        Whether there was an answer yet.
     """
 
     def __init__(
@@ -85,6 +101,7 @@ class Conversation:
         self._engine, self._params, self._system = engine, params, system
         self._show_drafts, self._quiet = show_drafts, quiet
         self._turns: list[Message] = []
+        self.has_answered = False
 
     def take(self, line: str) -> bool:
         """Answer a message or obey a command; False when the user wants to leave.
@@ -137,6 +154,7 @@ class Conversation:
         printer = AnswerPrinter(sys.stdout, show_drafts=self._show_drafts)
         results, _ = follow(self._engine, events, self._params, printer.show)
         printer.close()
+        self.has_answered = True
         self._turns += [question, {"role": "assistant", "content": results[0].text}]
         if not self._quiet:
             note(closing_line(results))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from leadout.cli.flags import Choice, DraftModelOptions
+from leadout.cli.flags import Choice, DraftModelOptions, check_draft_flags
 from leadout.cli.output import note
 from leadout.models.options import GgufOptions
 
@@ -23,8 +23,10 @@ def open_engine(
         If a name, a file, an option or the pair of models does not fit; see `leadout.load`.
     """
     from leadout.cli.progress import BarProgress
-    from leadout.loading import load
+    from leadout.loading import is_model, load
 
+    has_model = is_model(choice.draft)
+    check_draft_flags(choice, draft_options, has_model=has_model)
     return load(
         target,
         choice.draft,
@@ -32,8 +34,8 @@ def open_engine(
         options=options,
         draft_options=draft_options.applied_to(options),
         provider=choice.provider,
-        draft_provider=choice.provider,
-        schedule=choice.make_schedule(),
+        draft_provider=choice.provider if has_model else "auto",
+        schedule=None if choice.draft == "none" else choice.make_schedule(),
         longest=choice.longest,
         exact=options.exact,
         offline=choice.offline,

@@ -221,3 +221,24 @@ DRAFT_MODEL = Group(
     ),
     prefix="draft",
 )
+
+
+def check_draft_flags(choice: Choice, draft_options: DraftModelOptions, *, has_model: bool) -> None:
+    """Refuse options about drafts where nothing drafts, and about a draft model where there is none.
+
+    Raises
+    ------
+    InputError
+        If one was given; names them all.
+    """
+    given = DRAFT_MODEL.given(draft_options)
+    if given and not has_model:
+        raise InputError(
+            f"{', '.join(given)} can only be given with a draft model, but --draft is {choice.draft}; "
+            "name one with --draft MODEL"
+        )
+    given = CHOICE.only("k", "schedule").given(choice)
+    if given and choice.draft == "none":
+        raise InputError(
+            f"{', '.join(given)} can only be given with drafts, but --draft is none; name what drafts"
+        )

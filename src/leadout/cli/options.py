@@ -95,6 +95,18 @@ class Group(Generic[T]):
         """
         return self.kind(**{flag.field: flag.parse(given[self._key(flag)]) for flag in self.flags})
 
+    def given(self, value: T) -> list[str]:
+        """Names of the options whose values in `value` are not the defaults."""
+        return [
+            self._names(flag)[0]
+            for flag in self.flags
+            if getattr(value, flag.field) != _default_of(self.kind, flag.field)
+        ]
+
+    def only(self, *fields: str) -> Group[T]:
+        """The same group with some of its options."""
+        return dataclasses.replace(self, flags=[flag for flag in self.flags if flag.field in fields])
+
     def without(self, *fields: str) -> Group[T]:
         """The same group less some of its options."""
         return dataclasses.replace(self, flags=[flag for flag in self.flags if flag.field not in fields])
@@ -102,10 +114,13 @@ class Group(Generic[T]):
     def _key(self, flag: Flag) -> str:
         return f"{self.prefix}_{flag.field}" if self.prefix else flag.field
 
+    def _names(self, flag: Flag) -> tuple[str, ...]:
+        return flag.names or ("--" + self._key(flag).replace("_", "-"),)
+
     def _parameter(self, flag: Flag, hint: Any) -> inspect.Parameter:
         default = _default_of(self.kind, flag.field)
         option = typer.Option(
-            *(flag.names or ("--" + self._key(flag).replace("_", "-"),)),
+            *self._names(flag),
             help=flag.help,
             metavar=flag.metavar,
             rich_help_panel=self.panel,

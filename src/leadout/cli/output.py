@@ -7,13 +7,15 @@ import sys
 
 from rich.console import Console
 
+from leadout.cli.streams import say
+
 MB = 10**6
 _WIDTH_OF_A_PIPE = 1000
 
 
 def note(text: str) -> None:
     """Tell the user something that is not a result."""
-    print(text, file=sys.stderr, flush=True)
+    say(text)
 
 
 def print_json(value: object) -> None:

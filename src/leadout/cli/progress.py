@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from types import TracebackType
 
 from rich.console import Console
@@ -16,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from leadout.cli.output import MB
+from leadout.cli.output import MB, note
 
 
 class BarProgress:
@@ -31,7 +30,7 @@ class BarProgress:
         """Begin a stage."""
         if not self._console.is_terminal:
             size = f" ({total_bytes / MB:.0f} MB)" if total_bytes else ""
-            print(f"{label}{size}", file=sys.stderr, flush=True)
+            note(f"{label}{size}")
             return
         columns = (
             TextColumn("{task.description}", markup=False),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TextIO
 
 from leadout.errors import InputError
 
@@ -27,10 +28,18 @@ def read_prompt(prompt: str | None, prompt_file: Path | None) -> str:
         try:
             return _decode(prompt_file.expanduser().read_bytes(), f"prompt file {prompt_file}")
         except OSError as error:
-            raise InputError(f"prompt file {prompt_file.absolute()}: {error.strerror or error}") from error
+            raise InputError(f"prompt file {prompt_file}: {error.strerror or error}") from error
     if prompt == STANDARD_INPUT:
+        if not has_standard_input():
+            raise InputError("standard input is closed; give the prompt with -p TEXT or --prompt-file FILE")
         return _decode(sys.stdin.buffer.read(), "standard input")
     return checked(prompt or "", "the prompt")
+
+
+def has_standard_input() -> bool:
+    """Whether there is one; Python has none where it was closed (``<&-``), whatever its type says."""
+    stream: TextIO | None = sys.stdin
+    return stream is not None
 
 
 def checked(text: str, what: str) -> str:
@@ -50,7 +59,7 @@ def checked(text: str, what: str) -> str:
 
 def conversation(system: str | None, *turns: Message) -> list[Message]:
     """Messages for the chat template."""
-    first: list[Message] = [{"role": "system", "content": system}] if system else []
+    first: list[Message] = [{"role": "system", "content": system}] if system is not None else []
     return [*first, *turns]
 
 

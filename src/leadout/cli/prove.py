@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leadout.cli.flags import CHOICE, DRAFT_MODEL, MODEL, Choice, DraftModelOptions
+from leadout.cli.flags import CHOICE, DRAFT_MODEL, MODEL, Choice, DraftModelOptions, check_draft_flags
 from leadout.cli.options import Flag, Group, Target, takes
 from leadout.cli.output import note, print_json, table_console
 from leadout.errors import InputError
@@ -63,7 +63,7 @@ def prove(
     from dataclasses import replace
 
     from leadout.cli.progress import BarProgress, StepProgress
-    from leadout.loading import load_models
+    from leadout.loading import is_model, load_models
     from leadout.proof.prove import prove as measure
 
     if draft == "none":
@@ -72,10 +72,12 @@ def prove(
         )
     if draft in ("auto", "suffix"):
         raise InputError(f"--draft {draft} cannot be proved by itself; use ngram or a draft model")
+    has_model = is_model(draft)
+    check_draft_flags(replace(choice, draft=draft), draft_options, has_model=has_model)
     options = replace(options, exact=proof.exact)
     models = load_models(
         target, draft, options=options, draft_options=draft_options.applied_to(options),
-        provider=choice.provider, draft_provider=choice.provider,
+        provider=choice.provider, draft_provider=choice.provider if has_model else "auto",
         offline=choice.offline, progress=BarProgress(),
     )  # fmt: skip
     try:

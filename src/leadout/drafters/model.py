@@ -241,7 +241,9 @@ class ModelDrafter:
     def _cut(self, slot: int, length: int) -> None:
         """Cut the slot's cache to `length` tokens, where it holds more."""
         state = self._slots[slot]
-        if len(state.held) <= length:
+        # The model is asked too: another drafter may have used it, or an interrupt cut a pass off.
+        length = min(length, len(state.held))
+        if self._model.length(slot) == len(state.held) == length:
             return
         try:
             self._model.truncate(slot, length)

@@ -41,6 +41,13 @@ class ThresholdJudge:
         """Something, but less than any lookup."""
         return 0.5
 
+    def after_run(self, drafter: str, run: Proposal, n_unread: int) -> Judge | None:  # noqa: ARG002
+        """One for what may still follow the run; None where nothing may."""
+        n = len(run.tokens)
+        if n >= self.ks[-1]:
+            return None
+        return ThresholdJudge(threshold=self.threshold, ks=[k - n for k in self.ks if k >= n])
+
     def takes(self, drafter: str, confidences: Sequence[float]) -> bool:  # noqa: ARG002
         """Whether the last row is sure enough, or the draft may not end before it."""
         return confidences[-1] >= self.threshold or len(confidences) - 1 not in self.ks
@@ -68,6 +75,11 @@ class ConfidenceSchedule:
     def name(self) -> str:
         """Such as "confidence >= 0.7, k<=8"."""
         return f"confidence >= {self._threshold:g}, k<={self._k}"
+
+    @property
+    def longest(self) -> int:
+        """The most that was asked for."""
+        return self._k
 
     def begin(self, slot: int) -> None:
         """Nothing to reset."""

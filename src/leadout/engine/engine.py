@@ -10,7 +10,7 @@ from types import TracebackType
 import numpy as np
 
 from leadout import __version__
-from leadout.checks import is_whole, shown
+from leadout.checks import check_kind, is_whole, shown
 from leadout.drafters.base import Drafter
 from leadout.engine.events import Event, Speculation
 from leadout.engine.generation import Generation
@@ -101,19 +101,22 @@ class Engine:
         PromptTooLongError
             If the context has no room for the prompt and one more token.
         """
+        check_kind("params", params, Params, "a Params")
         if params.n != 1:
             raise InputError(f"generate gives one answer, but n is {params.n}; use generate_many")
         return self.generate_many(prompt, params)[0]
 
     def generate_many(self, prompt: Prompt, params: Params = DEFAULT_PARAMS) -> list[Result]:
         """All ``params.n`` answers to a prompt; raises as `generate` does."""
-        return self._collect(self.stream(prompt, params), params)
+        with closing(self.stream(prompt, params)) as events:
+            return collect(events, self.provenance(params), has_logprobs=params.logprobs is not None)
 
     def stream(self, prompt: Prompt, params: Params = DEFAULT_PARAMS) -> Generator[Event, None, None]:
         """The events of a generation, as they come; raises as `generate` does.
 
         Closing the iterator cancels what is left; the engine can be used again at once.
         """
+        check_kind("params", params, Params, "a Params")
         return self._events(self._ids(prompt), params)
 
     def chat(
@@ -181,9 +184,6 @@ class Engine:
     ) -> None:
         """Close."""
         self.close()
-
-    def _collect(self, events: Generator[Event, None, None], params: Params) -> list[Result]:
-        return collect(events, self.provenance(params), has_logprobs=params.logprobs is not None)
 
     def _ids(self, prompt: Prompt) -> list[int]:
         """Ids of the prompt, checked."""

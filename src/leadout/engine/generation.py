@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from time import perf_counter
 
 import numpy as np
@@ -12,7 +12,7 @@ from leadout.core.noise import Noise, RandomSource
 from leadout.drafters.base import Drafter
 from leadout.engine.events import Event, Speculation, Started
 from leadout.engine.params import Params
-from leadout.engine.round import Outcome, Rounds
+from leadout.engine.round import Outcome, Rounds, why_none_fits
 from leadout.engine.schedule import Schedule
 from leadout.engine.session import Session
 from leadout.engine.slots import SlotPool
@@ -49,7 +49,7 @@ class Generation:
         self._target, self._schedule, self._generator = target, schedule, generator
         self._batch, self._is_exact = prefill_batch, widths is not None
         self._given = drafter
-        self._off = _why_off(target, drafter, widths)
+        self._off = _why_off(target, drafter, schedule, widths)
         self._drafter = None if self._off else drafter
         self._rounds = Rounds(target, self._drafter, schedule, widths=widths, prefill_batch=prefill_batch)
         self._pool = SlotPool(target.info.n_slots)
@@ -85,8 +85,9 @@ class Generation:
 
     def abandon(self) -> None:
         """Close what is running, each cache at a committed prefix."""
-        while self._running:
-            self._close(self._running[-1])
+        with ExitStack() as closing:
+            for session in self._running:
+                closing.callback(self._close, session)
 
     def _answers(
         self, prompt: Sequence[int], params: Params, indexes: Sequence[int], is_cancelled: Callable[[], bool]
@@ -125,7 +126,7 @@ class Generation:
         session, shared = self._admit(prompt, prompt, params, index)
         with suppress(RollbackError):  # the slot is empty then
             self._target.truncate(session.slot, min(shared, len(prompt) - 1))
-        session.cached_tokens = self._target.length(session.slot)
+        session.n_held = session.cached_tokens = self._target.length(session.slot)
         self._begin(session, prompt)
         return session
 
@@ -136,7 +137,7 @@ class Generation:
             self._target.copy(lead.slot, session.slot, self._target.length(lead.slot))
         except RollbackError:
             self._target.truncate(session.slot, 0)
-        session.cached_tokens = self._target.length(session.slot)
+        session.n_held = session.cached_tokens = self._target.length(session.slot)
         self._begin(session, prompt)
 
     def _admit(
@@ -175,23 +176,23 @@ class Generation:
 
     def _close(self, session: Session) -> None:
         """Give the slot back, its cache cut to committed tokens."""
-        self._running.remove(session)
-        ending = self._schedule.end(session.slot)
-        if ending is not None and session.speculation.enabled:
-            session.stop_drafting(ending.reason, ending.n_tokens)
         slot, held = session.slot, 0
         try:
+            ending = self._schedule.end(slot)
+            if ending is not None and session.speculation.enabled:
+                session.stop_drafting(ending.reason, ending.n_tokens)
             if slot in self._drafting and self._drafter is not None:
                 self._drafting.remove(slot)
                 self._drafter.end(slot)
             # where going back is dear or impossible, a committed last token may stay
             pending = 1 if self._target.info.rollback == "cut" else 0
-            keep = min(self._target.length(slot), len(session.context) - pending)
+            keep = min(self._target.length(slot), session.n_held, len(session.context) - pending)
             self._target.truncate(slot, keep)
             held = keep
         except RollbackError:
             pass  # the slot is empty
         finally:
+            self._running.remove(session)
             self._pool.release(slot, session.context[:held])
 
 
@@ -202,12 +203,12 @@ def _started(session: Session, seconds: float) -> Started:
     )  # fmt: skip
 
 
-def _why_off(target: Model, drafter: Drafter | None, widths: frozenset[int] | None) -> str:
+def _why_off(
+    target: Model, drafter: Drafter | None, schedule: Schedule, widths: frozenset[int] | None
+) -> str:
     """Why nothing can be drafted for this target, or "" when something can."""
     if drafter is None:
         return "no draft was asked for"
     if target.info.rollback == "none":
         return target.info.rollback_reason
-    if widths == frozenset({1}):
-        return f"in exact mode, as only passes of one token are exact with {target.info.name}"
-    return ""
+    return why_none_fits(schedule.longest, widths, target.info.name)

@@ -127,6 +127,11 @@ class PacedSchedule:
         """Share of the time that was lost on purpose, to learn."""
         return self._explored_s / self._spent_s if self._spent_s else 0.0
 
+    @property
+    def longest(self) -> int:
+        """The most that was asked for."""
+        return self._longest
+
     def begin(self, slot: int) -> None:
         """Forget what the last request in `slot` was like."""
         self._requests[slot] = _Request()
@@ -205,7 +210,7 @@ class PacedSchedule:
     def end(self, slot: int) -> Ending | None:
         """Why the last tokens were decoded plainly, if they were because nothing was predicted to pay."""
         request = self._requests.pop(slot, None)
-        if request is None:
+        if request is None or not request.n_rounds:
             return None
         self._memory.answered(request.n_tokens)
         self._credit_s = max(0.0, self._credit_s / 2 - _CREDIT * request.lost_s)

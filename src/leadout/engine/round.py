@@ -70,6 +70,7 @@ class Rounds:
         if n <= 0:
             return False
         self._target.forward([Chunk(slot=session.slot, tokens=session.context[at : at + n], n_logits=0)])
+        session.n_held = at + n
         return True
 
     def run(self, sessions: Sequence[Session]) -> list[Outcome]:
@@ -107,7 +108,12 @@ class Rounds:
         n_pending = len(session.context) - self._target.length(session.slot)
         if not session.speculation.enabled or session.position == 0 or n_pending > 1:
             return 0
-        return self._fitting(min(self._schedule.plan(session.slot), session.room - 1))
+        k = self._schedule.plan(session.slot)
+        why = why_none_fits(k, self._widths, self._target.info.name) if k > 0 else ""
+        if why:  # nothing drafted teaches nothing, so k would stay there
+            session.stop_drafting(why)
+            return 0
+        return self._fitting(min(k, session.room - 1))
 
     def _fitting(self, k: int) -> int:
         """The longest draft up to k whose verify width is allowed."""
@@ -181,6 +187,7 @@ class Rounds:
                 tokens.append(event)
             if session.finish is not None:
                 break
+        session.n_held = before + min(verdict.accepted, len(session.context) - before)
         self._settle(session, session.context[before:])
         return verdict, tuple(tokens)
 
@@ -210,6 +217,18 @@ class Rounds:
                 session.stop_drafting(why)
             else:
                 session.note_limit(self._drafter.limited(slot))
+
+
+def why_none_fits(k: int, widths: frozenset[int] | None, name: str) -> str:
+    """Why no draft of up to `k` tokens may be verified by the model of that name, or "" when one may."""
+    if k == 0:
+        return "nothing may be drafted, as k is 0"
+    if widths is None or any(1 < width <= k + 1 for width in widths):
+        return ""
+    if widths == {1}:
+        return f"in exact mode, as only passes of one token are exact with {name}"
+    known = ", ".join(map(str, sorted(widths)))
+    return f"in exact mode, as k is {k} and {name} is exact at these widths (k + 1) alone: {known}"
 
 
 def _origin(i: int, verdict: Verdict, drafted: int) -> Origin:

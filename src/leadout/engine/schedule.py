@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from leadout.checks import check_whole
 from leadout.core.values import Proposal
@@ -45,12 +45,17 @@ class Ending:
     reason: str
 
 
+@runtime_checkable
 class Schedule(Protocol):
     """Picks k per slot and round, and learns from each round's outcome and times."""
 
     @property
     def name(self) -> str:
         """Short description for reports, such as "fixed k=4"."""
+
+    @property
+    def longest(self) -> int:
+        """The most that `plan` can give; where nothing of that length may be verified, nothing is drafted."""
 
     def begin(self, slot: int) -> None:
         """A request starts in `slot`; nothing of the last one may be left."""
@@ -86,6 +91,11 @@ class FixedSchedule:
         """Such as "fixed k=4"."""
         return f"fixed k={self._k}"
 
+    @property
+    def longest(self) -> int:
+        """The fixed k."""
+        return self._k
+
     def begin(self, slot: int) -> None:
         """Nothing to reset."""
 
@@ -117,7 +127,7 @@ class StepSchedule:
 
     def __init__(self, start: int = 4, low: int = 1, high: int = 8) -> None:
         for name, value in (("start", start), ("low", low), ("high", high)):
-            check_whole(name, value, 0, MAX_K)
+            check_whole(name, value, 1, MAX_K)  # 0 would stay 0, as nothing drafted teaches nothing
         if not low <= start <= high:
             raise InputError(f"a step schedule needs low <= start <= high, got {low}, {start}, {high}")
         self._start, self._low, self._high = start, low, high
@@ -127,6 +137,11 @@ class StepSchedule:
     def name(self) -> str:
         """Such as "step k=1..8"."""
         return f"step k={self._low}..{self._high}"
+
+    @property
+    def longest(self) -> int:
+        """The upper end."""
+        return self._high
 
     def begin(self, slot: int) -> None:
         """Start over at `start`."""

@@ -50,6 +50,8 @@ class Session:
         Prompt and committed answer; grows at the end only.
     cached_tokens : int
         Tokens of the prompt that were in a cache.
+    n_held : int
+        Leading tokens of `context` that the target's cache is known to hold.
     finish : FinishReason or None
         Why the answer is complete, once it is.
     """
@@ -73,6 +75,7 @@ class Session:
         self.context = list(prompt)
         self.n_prompt = len(self.context)
         self.cached_tokens = 0
+        self.n_held = 0
         self.finish: FinishReason | None = None
         self._vocab, self._n_ctx = vocab, n_ctx
         self._text, self._stops = TextDecoder(), StopStrings(params.stop)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from leadout.checks import check_whole
+from leadout.checks import check_number, check_whole
 from leadout.drafters.base import Drafter
 from leadout.drafters.model import ModelDrafter
 from leadout.drafters.ngram import NgramDrafter
@@ -45,9 +46,9 @@ class ProofOptions:
         Answers drawn after each of the two texts of the law part.
     k : int
         Tokens drafted in a round.
-    temperature : float
+    temperature : float > 0
         Of the seeded and the law part.
-    seed : int
+    seed : int in 0..2**64-1
         Drives the proof itself, so that it can be repeated.
     exact : bool
         Prove the exact mode: widths are kept to those that keep the bits.
@@ -66,6 +67,8 @@ class ProofOptions:
         check_whole("n_tokens", self.n_tokens, 8, 1024)
         check_whole("n_draws", self.n_draws, 100, 100_000)
         check_whole("k", self.k, 1, 16)
+        check_number("temperature", self.temperature, math.nextafter(0.0, 1.0), math.inf, "a number > 0")
+        check_whole("seed", self.seed, 0, 2**64 - 1)
 
 
 DEFAULT_OPTIONS = ProofOptions()

@@ -27,12 +27,16 @@ def resolve_path(text: str) -> tuple[Path, ...]:
     Raises
     ------
     ModelFileError
-        If there is no such file, with the absolute path; if it is a folder; if a part is missing.
+        If there is no such file, with the absolute path; if it is a folder or a device; if a part is missing.
     """
     try:
         asked = Path(text).expanduser().absolute()
     except RuntimeError as error:
         raise ModelFileError(f"model file {text}: {error}; write the whole path") from error
+    except OSError as error:
+        raise ModelFileError(
+            f"model file {text}: the working folder cannot be found ({error.strerror}); write the whole path"
+        ) from error
     path = next((p for p in _existing_forms(asked) if is_file(p)), None)
     if path is None:
         raise ModelFileError(_missing(text, asked))
@@ -67,6 +71,8 @@ def _missing(text: str, asked: Path) -> str:
         inside = sorted(p.name for form in _existing_forms(asked) for p in form.glob("*.gguf"))[:5]
         content = f"it holds {', '.join(inside)}" if inside else "and it holds no .gguf file"
         return f"model path {asked} is a folder, {content}; name a .gguf file"
+    if _existing_forms(asked):
+        return f"model path {asked} is not a regular file; name a .gguf file"
     message = f"model file {asked} does not exist"
     if re.fullmatch(r"[\w.-]+/[\w.-]+", text) and not text.lower().endswith(".gguf"):
         return f"{message}; for a hub repository write hf:{text}"
