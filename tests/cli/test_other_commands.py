@@ -83,7 +83,7 @@ def test_help_states_the_defaults_of_the_library():
         "--batch": options.n_batch,
         "--gpu-layers": options.n_gpu_layers,
         "--kv-type-k": options.kv_type_k,
-        "-k": inspect.signature(FixedSchedule).parameters["k"].default,
+        "-k": f"({inspect.signature(FixedSchedule).parameters['k'].default})",
     }.items():
         _, _, after = text.partition(f" {option} ")
         told = re.search(r"\[default: ([^\]]*)\]", after)

@@ -1,0 +1,142 @@
+"""Costs learned from rounds, the first measurement, and the threshold schedule."""
+
+import json
+
+import numpy as np
+import pytest
+
+from leadout.core.cost import CostTable
+from leadout.engine.confidence import ConfidenceSchedule, ThresholdJudge
+from leadout.engine.profile import Profile
+from leadout.engine.startup import measure
+from leadout.errors import InputError
+from leadout.testing import PieceVocabulary, TableModel, saying
+
+KNOWN = CostTable(widths=((1, 0.06), (2, 0.09), (4, 0.13)), draft_s=0.02, read_s=0.01, fixed_s=0.001)
+
+
+def test_costs_follow_what_is_seen():
+    profile, rng = Profile(), np.random.default_rng(0)
+    assert not profile.is_known
+    for _ in range(200):
+        for width, seconds in KNOWN.widths:
+            profile.saw_verify(width, seconds * (1 + 0.05 * rng.standard_normal()))
+        profile.saw_draft(3, 2, KNOWN.drafting_s(3, 2))
+        profile.saw_draft(1, 60, KNOWN.drafting_s(1, 60))
+        profile.saw_other(0.001)
+    costs = profile.costs
+    for width, seconds in KNOWN.widths:
+        assert costs.verify_s(width) == pytest.approx(seconds, rel=0.05)
+    assert costs.draft_s == pytest.approx(0.02, rel=0.1)
+    assert costs.read_s == pytest.approx(0.01, rel=0.1)
+    assert costs.fixed_s == pytest.approx(0.001, rel=0.1)
+
+
+def test_an_outlier_moves_little():
+    profile = Profile(KNOWN)
+    profile.saw_verify(2, 30.0)
+    assert profile.costs.verify_s(2) < 1.3 * 0.09
+    profile.saw_draft(1, 1, 30.0)
+    profile.saw_draft(1, 1, 0.0)
+    profile.saw_verify(2, 0.0)
+    profile.saw_verify(500, 1.0)
+    assert 500 not in dict(profile.costs.widths)
+
+
+def test_what_all_costs_have_in_common_is_followed_for_widths_that_are_not_seen():
+    profile = Profile(KNOWN)
+    for _ in range(60):
+        profile.saw_verify(1, 0.09)
+    assert profile.costs.verify_s(1) == pytest.approx(0.09, rel=0.03)
+    assert profile.costs.verify_s(4) > 0.14
+
+
+def test_a_machine_that_stays_far_off_makes_the_profile_learn_anew():
+    profile = Profile(KNOWN)
+    for _ in range(400):
+        for width, seconds in KNOWN.widths:
+            profile.saw_verify(width, seconds * 4)
+    assert profile.costs.verify_s(4) == pytest.approx(0.52, rel=0.05)
+    profile.saw_verify(4, 0.26)
+    assert profile.costs.verify_s(4) < 0.52
+
+
+def test_a_profile_survives_being_written_and_a_damaged_one_is_refused():
+    profile = Profile(KNOWN)
+    values = json.loads(json.dumps(profile.to_json()))
+    assert Profile.from_json(values).costs == KNOWN
+    with pytest.raises(InputError, match="a profile needs seconds for widths"):
+        Profile.from_json(values | {"draft_s": "slow"})
+    with pytest.raises(InputError, match="widths that are whole numbers"):
+        Profile.from_json(values | {"widths": {"one": 1.0}})
+
+
+class Timed(TableModel):
+    """Each pass takes time by its width on a clock that nobody else moves."""
+
+    def __init__(self, rule, seconds, now):
+        vocab = Reciting([f" {i}".encode() for i in range(10)])
+        super().__init__(rule, n_vocab=10, vocab=vocab)
+        self._seconds, self._now = seconds, now
+
+    def forward(self, chunks):
+        self._now[0] += self._seconds(sum(len(chunk.tokens) for chunk in chunks))
+        return super().forward([*chunks])
+
+
+class Reciting(PieceVocabulary):
+    """Every text is 0, 1, 2 ... here."""
+
+    def encode(self, text, *, add_bos, special):
+        return [i % 10 for i in range(30)]
+
+
+PLUS_ONE = saying(lambda tokens: (tokens[-1] + 1) % 10, 10)
+
+
+def pair(target_s, draft_s, draft_rule=PLUS_ONE):
+    now = [0.0]
+    target, draft = Timed(PLUS_ONE, target_s, now), Timed(draft_rule, draft_s, now)
+    return target, draft, lambda: now[0]
+
+
+def test_the_first_measurement_finds_costs_and_agreement():
+    target, draft, clock = pair(lambda w: 0.04 + 0.02 * w, lambda w: 0.013 + 0.007 * w)
+    found = measure(target, draft, clock=clock, budget_s=10)
+    assert {w for w, _ in found.costs.widths} == {1, 2, 3, 4, 5, 6, 8, 12, 16}
+    assert found.costs.verify_s(8) == pytest.approx(0.2)
+    assert found.costs.draft_s == pytest.approx(0.02)
+    assert found.costs.read_s == pytest.approx(0.007)
+    assert len(found.agreements) == 16
+    assert all(each.stood for each in found.agreements)
+    assert target.length(0) == draft.length(0) == 0
+    liar = pair(lambda w: 0.01, lambda w: 0.01, saying(lambda tokens: tokens[-1], 10))
+    assert not any(each.stood for each in measure(*liar[:2], clock=liar[2]).agreements)
+
+
+def test_the_first_measurement_keeps_to_its_budget():
+    target, draft, clock = pair(lambda w: 0.06 * w, lambda w: 0.01 * w)
+    found = measure(target, draft, clock=clock, budget_s=1.5)
+    assert found.seconds <= 1.5
+    assert 1 < len(found.costs.widths) < 9
+    alone = measure(target, None, clock=clock, budget_s=0.0)
+    assert [w for w, _ in alone.costs.widths] == [1]
+    assert (alone.costs.draft_s, alone.agreements) == (0.0, ())
+
+
+def test_the_threshold_ends_a_draft_before_the_first_doubt():
+    judge = ThresholdJudge(threshold=0.7, ks=range(9))
+    assert judge.weigh("x", [0.9, 0.8, 0.5, 0.9]).k == 2
+    assert judge.promise("x", 1) > 0
+    assert judge.takes("x", [0.9, 0.7])
+    assert not judge.takes("x", [0.9, 0.69])
+    assert judge.goes_on("x", [0.9])
+    gaps = ThresholdJudge(threshold=0.7, ks=[0, 3])
+    assert gaps.weigh("x", [0.9, 0.8, 0.5, 0.9]).k == 0
+    assert gaps.takes("x", [0.9, 0.1])  # it may not end after one token
+
+
+def test_a_threshold_out_of_range_is_refused():
+    with pytest.raises(InputError, match=r"threshold is 1.5; it must be a probability in 0\.\.1"):
+        ConfidenceSchedule(threshold=1.5)
+    assert ConfidenceSchedule().name == "confidence >= 0.7, k<=8"
