@@ -45,7 +45,7 @@ class Findings:
     def read(self, key: str) -> object:
         """What was written under `key`; None when nothing was, or it cannot be read."""
         try:
-            return json.loads(self._file(key).read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+            return json.loads(self._file(key).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
 
