@@ -162,10 +162,10 @@ def _environment() -> dict[str, str]:
     own = str(Path(__file__).parents[2])
     if own not in folders:  # imported from the working folder
         folders.append(own)
-    own_words = {"PYTHONPATH": os.pathsep.join(folders), "GGML_NO_BACKTRACE": "1"}
+    ours = {"PYTHONPATH": os.pathsep.join(folders), "GGML_NO_BACKTRACE": "1"}
     if os.name == "posix":
-        own_words["PATH"] = os.devnull  # older libraries look for gdb there
-    return {**os.environ, **own_words}
+        ours["PATH"] = os.devnull  # older libraries look for gdb there
+    return {**os.environ, **ours}
 
 
 def _raise_reported(report: dict[str, str]) -> None:
@@ -176,8 +176,9 @@ def _raise_reported(report: dict[str, str]) -> None:
 
 
 def _died(how: str, ending: Ending, header: Header, provider: str) -> ModelFileError:
+    words = _last_words(ending.words)
     return ModelFileError(
-        f"the {provider} provider {how} on {header.path} in a trial ({_last_words(ending.words)}): the file is damaged or of a "
+        f"the {provider} provider {how} on {header.path} in a trial ({words}): the file is damaged or of a "
         f"kind it does not know; fetch it again or use --provider {_OTHER[provider]}"
     )
 
