@@ -6,12 +6,7 @@ the answer differs from file to file and from CPU to CPU, and only a measurement
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Protocol
@@ -19,11 +14,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from leadout.folders import cache_folder
 from leadout.models.base import Chunk
 from leadout.models.binding import Facts
-from leadout.models.cpu import read_cpu
 from leadout.models.options import GgufOptions
+from leadout.models.remember import Findings, key_of
 
 MAX_WIDTH = 16
 _LENGTHS = (24, 248, 504, 1016)
@@ -34,7 +28,6 @@ MAX_LENGTH = max(_LENGTHS) + MAX_WIDTH
 """The longest context a measurement needs."""
 
 _VERSION = 1  # of the measurement; older results are measured anew
-_N_HASHED_BYTES = 1 << 20
 
 
 class Passes(Protocol):
@@ -90,15 +83,15 @@ def _still_exact(passes: Passes, candidates: Iterable[int], length: int, window:
 
 def cache_key(parts: Sequence[Path], facts: Facts, options: GgufOptions) -> str:
     """A name for everything the answer may depend on: files, library, CPU and options."""
-    everything = {
-        "version": _VERSION,
-        "files": [_identity(part) for part in parts],
-        "library": [facts.provider, facts.version, facts.settings],
-        "cpu": read_cpu().model,
-        "threads": facts.n_threads,
-        "options": asdict(options),
-    }
-    return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
+    return key_of(
+        parts,
+        {
+            "version": _VERSION,
+            "library": [facts.provider, facts.version, facts.settings],
+            "threads": facts.n_threads,
+            "options": asdict(options),
+        },
+    )
 
 
 def recall(key: str, measure_now: Callable[[], frozenset[int]], folder: Path | None = None) -> frozenset[int]:
@@ -109,36 +102,17 @@ def recall(key: str, measure_now: Callable[[], frozenset[int]], folder: Path | N
     folder : Path or None
         Where to remember; None is leadout's cache folder.
     """
-    file = (folder or cache_folder() / "widths") / f"{key}.json"
-    known = _read(file)
+    findings = Findings("widths", folder)
+    known = _widths_in(findings.read(key))
     if known is None:
         known = measure_now()
-        with suppress(OSError):  # a cache that cannot be written costs time, nothing else
-            _write(file, known)
+        findings.write(key, {"widths": sorted(known)})
     return known
 
 
-def _identity(file: Path) -> list[str | int]:
-    status = file.stat()
-    with file.open("rb") as opened:
-        digest = hashlib.sha256(opened.read(_N_HASHED_BYTES)).hexdigest()
-    return [digest, status.st_size, status.st_mtime_ns]
-
-
-def _read(file: Path) -> frozenset[int] | None:
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))["widths"]
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
+def _widths_in(finding: object) -> frozenset[int] | None:
+    found = finding.get("widths") if isinstance(finding, dict) else None
     is_sound = isinstance(found, list) and all(
         type(width) is int and 1 <= width <= MAX_WIDTH for width in found
     )
-    return frozenset(found) if is_sound and 1 in found else None
-
-
-def _write(file: Path, widths: frozenset[int]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
-    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
-        json.dump({"widths": sorted(widths)}, opened)
-    Path(name).replace(file)
+    return frozenset(found) if isinstance(found, list) and is_sound and 1 in found else None
