@@ -1,6 +1,7 @@
 """From names to an engine, with tiny real files."""
 
 from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
 
@@ -20,6 +21,7 @@ def files(tmp_path_factory):
     return {
         "target": write_tiny_gguf(folder / "target.gguf", seed=1, n_ctx_train=256),
         "draft": write_tiny_gguf(folder / "draft.gguf", seed=2, n_ctx_train=64),
+        "recurrent": write_tiny_gguf(folder / "mamba.gguf", architecture="mamba", n_ctx_train=256),
         "other": write_tiny_gguf(folder / "other.gguf", architecture="qwen2"),
     }
 
@@ -158,3 +160,41 @@ def test_argument_of_another_kind_is_refused(files, arguments, said):
 def test_target_that_is_no_name_is_refused():
     with pytest.raises(InputError, match="target is None; it must be a name or a path"):
         load(None)
+
+
+@pytest.mark.parametrize("params", [GREEDY, replace(GREEDY, temperature=1.0, seed=7)])
+@pytest.mark.parametrize("draft", ["ngram", "itself"])
+def test_recurrent_target_says_the_same_with_drafts_turn_after_turn(files, draft, params):
+    """Its state cannot be cut: a stop string may end an answer on any token of a round."""
+    need_llama()
+    name = files["recurrent"]
+    with load(name, provider="llama") as engine:
+        whole = engine.generate(PROMPT, params)
+    for end in range(3, 18, 3):
+        stop = whole.text[end : end + 2]
+        until = replace(params, stop=(stop,)) if stop else params
+        with load(name, "ngram" if draft == "ngram" else name, provider="llama") as engine:
+            first = engine.generate(PROMPT, until)
+            second = engine.generate(PROMPT + first.text + " and", params)
+        with load(name, provider="llama") as fresh:
+            assert fresh.generate(PROMPT, until).ids == first.ids
+        with load(name, provider="llama") as fresh:
+            assert fresh.generate(PROMPT + first.text + " and", params).ids == second.ids
+
+
+def test_a_draft_of_a_stretched_target_is_stretched_too(files):
+    """Its own context would end long before the target's does."""
+    need_llama()
+    stretched = GgufOptions(n_ctx=256, rope_scaling="linear", rope_freq_scale=0.25)
+    with load(files["target"], files["draft"], options=stretched, provider="llama") as engine:
+        result = engine.generate([5] * 150, replace(GREEDY, max_tokens=20))
+    assert result.usage.drafted > 0
+    with load(files["target"], files["draft"], options=GgufOptions(n_ctx=256)) as engine:
+        result = engine.generate([5] * 150, replace(GREEDY, max_tokens=20))
+    assert "draft context" in result.speculation.reason
+    assert not result.speculation.enabled
+
+
+def need_llama():
+    if find_spec("llama_cpp") is None:
+        pytest.skip("the llama provider is not installed")

@@ -21,12 +21,12 @@ from leadout.engine.pace import LONGEST_DRAFT, PacedSchedule
 from leadout.engine.schedule import MAX_K, Schedule
 from leadout.engine.startup import measure
 from leadout.errors import InputError
-from leadout.folders import cache_folder
 from leadout.models.base import Model
 from leadout.models.header import read_header
 from leadout.models.match import VocabularyMatch, require_same_vocabulary
 from leadout.models.open import Provider, open_model
 from leadout.models.options import GgufOptions
+from leadout.models.remember import Findings
 from leadout.store import Progress, Resolved, resolve
 
 _LOOKUPS = ("auto", "suffix", "ngram")
@@ -197,14 +197,16 @@ def _paced(models: LoadedModels, drafter: Drafter | None, longest: int) -> Paced
     """The schedule that measures, with what is known of this pair; measured now where nothing is."""
     if drafter is None or models.target.info.rollback == "none" or longest == 0:
         return PacedSchedule(longest=longest)
-    file = cache_folder() / "profiles" / f"{hashlib.sha256(models.key.encode()).hexdigest()}.json"
-    memory, note = recall(file), ""
+    findings, key = Findings("profiles"), hashlib.sha256(models.key.encode()).hexdigest()
+    memory, note = recall(findings, key), ""
     if memory is None:
         startup = measure(models.target, models.draft, clock=perf_counter)
         # rows of the draft model alone were compared, whatever else proposes beside it
         name = drafter.name if models.draft is None else models.draft.info.name
         memory, note = Memory.of_startup(startup, name), f"costs measured in {startup.seconds:.1f} s"
-    return PacedSchedule(memory, longest=longest, note=note, save=lambda learned: keep(file, learned))
+    return PacedSchedule(
+        memory, longest=longest, note=note, save=lambda learned: keep(findings, key, learned)
+    )
 
 
 def is_model(draft: str | Path | None) -> bool:

@@ -13,6 +13,7 @@ from leadout.engine.pace import PacedSchedule
 from leadout.engine.profile import Profile
 from leadout.engine.schedule import RoundState
 from leadout.errors import InputError
+from leadout.models.remember import Findings
 
 N = 220
 TEXTS = {
@@ -183,18 +184,18 @@ def test_more_slots_make_a_drafted_token_dearer():
 
 
 def test_what_was_learned_is_handed_over_and_kept(tmp_path):
-    file, costs = tmp_path / "deep" / "memory.json", table("Q8_0 ik")
+    findings, costs = Findings("profiles", tmp_path / "deep"), table("Q8_0 ik")
     told = answer(np.random.default_rng(1), N, chance=0.9)
     memory = Memory.of_startup(first_measurement(told, costs), "sim")
-    paced = PacedSchedule(memory, save=lambda learned: keep(file, learned))
+    paced = PacedSchedule(memory, save=lambda learned: keep(findings, "pair", learned))
     simulate(paced, told, costs, rng=np.random.default_rng(1))
     paced.close()
-    again = recall(file)
+    again = recall(findings, "pair")
     assert again.to_json() == memory.to_json()
     assert again.acceptance["sim"] == memory.acceptance["sim"]
-    assert recall(tmp_path / "nothing") is None
-    file.write_text('{"version": 0}')
-    assert recall(file) is None
+    assert recall(findings, "nothing") is None
+    findings.write("pair", {"version": 0})
+    assert recall(findings, "pair") is None
 
 
 @pytest.mark.parametrize(

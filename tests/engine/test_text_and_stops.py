@@ -45,6 +45,18 @@ def test_character_cut_by_the_budget_is_dropped_in_stream_and_result():
     ]
 
 
+@pytest.mark.parametrize("budget", range(1, 7))
+@pytest.mark.parametrize("right", range(4))
+def test_character_cut_by_the_budget_inside_a_round_is_dropped_as_plain_decoding_drops_it(budget, right):
+    params = replace(GREEDY, max_tokens=budget)
+    drafter = ScriptedDrafter.partly_right(range(6), right, 7)
+    deltas = [
+        event.text for event in engine(byte_model(), drafter, 3).stream([0], params) if hasattr(event, "text")
+    ]
+    expected = engine(byte_model()).generate([0], params)
+    assert "".join(deltas) == expected.text == b"".join(BYTES[:budget]).decode(errors="ignore")
+
+
 @given(st.binary(max_size=24), st.data())
 def test_decoder_gives_the_same_text_for_every_split(raw, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=6)))

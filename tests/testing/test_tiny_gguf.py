@@ -28,6 +28,7 @@ MAMBA: TinyOptions = {"architecture": "mamba"}  # ik_llama.cpp kills the process
 CASES = [
     *((provider, options) for provider in ("llama", "ik") for options in MODELS),
     ("llama", MAMBA),
+    ("llama", MAMBA | {"tensor_type": "F16"}),
     ("llama", MAMBA | {"tensor_type": "Q8_0"}),
 ]
 
@@ -59,6 +60,14 @@ def test_model_loads_speaks_and_wanders(tmp_path: Path, provider: str, options: 
 def test_logits_are_spread(tmp_path: Path, provider: str) -> None:
     with loaded(provider, write_tiny_gguf(tmp_path / "m.gguf")) as backend:
         assert 2.0 < float(np.std(backend.forward([40, 50, 60]))) < 4.0
+
+
+@pytest.mark.parametrize("tensor_type", ["F32", "F16", "Q8_0"])
+@pytest.mark.parametrize("seed", range(5))
+def test_mamba_logits_are_finite_in_every_tensor_type(tmp_path: Path, tensor_type: str, seed: int) -> None:
+    options: TinyOptions = {"architecture": "mamba", "seed": seed, "tensor_type": tensor_type}  # type: ignore[typeddict-item]
+    with loaded("llama", write_tiny_gguf(tmp_path / "m.gguf", **options)) as backend:
+        assert np.isfinite(backend.forward(list(range(5, 100)))).all()
 
 
 @pytest.mark.parametrize("provider", ["llama", "ik"])

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from leadout.core.estimate import AcceptanceModel
 from leadout.engine.profile import Profile
 from leadout.engine.startup import Startup
 from leadout.errors import InputError
-from leadout.models.remembered import read_json, write_json
+from leadout.models.remember import Findings
 
 VERSION = 1
 USUAL_LENGTH = 192.0
@@ -123,17 +122,17 @@ class Memory:
         )
 
 
-def recall(file: Path) -> Memory | None:
-    """What was kept in `file`; None when there is nothing that this version can read."""
+def recall(findings: Findings, key: str) -> Memory | None:
+    """What was kept under `key`; None when there is nothing that this version can read."""
     try:
-        return Memory.from_json(read_json(file))
+        return Memory.from_json(findings.read(key))
     except InputError:
         return None
 
 
-def keep(file: Path, memory: Memory) -> None:
+def keep(findings: Findings, key: str, memory: Memory) -> None:
     """Write it down, for the next process."""
-    write_json(file, memory.to_json())
+    findings.write(key, memory.to_json())
 
 
 def _mapping(name: str, values: object) -> Mapping[str, object]:

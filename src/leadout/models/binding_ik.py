@@ -17,6 +17,7 @@ import importlib.metadata
 import os
 import platform
 import threading
+from collections.abc import Callable
 from ctypes import (
     POINTER,
     c_bool,
@@ -41,9 +42,19 @@ from leadout.models.binding_native import (
     NativeBinding,
     declare,
 )
+from leadout.models.cache_size import CacheSize, cache_size
 from leadout.models.cpu import read_cpu, usable_cores
 from leadout.models.header import Header
-from leadout.models.ik_limits import KV_TYPES, check_cpu, check_model, check_options, uses_flash_attention
+from leadout.models.ik_limits import (
+    KV_TYPES,
+    PLACES_OF_CACHE,
+    PLACES_OF_MODEL,
+    Places,
+    check_cpu,
+    check_model,
+    check_options,
+    uses_flash_attention,
+)
 from leadout.models.options import GgufOptions
 
 # From 32 tokens on this version takes kernels that give wrong logits for some formats (q4_1: by 24); below,
@@ -58,8 +69,33 @@ class _Library:
     native: ctypes.CDLL
     log: LogTail
     lock: threading.Lock
+    places: Places
     version: str
     system_info: str
+
+
+def check(header: Header, options: GgufOptions) -> None:
+    """Refuse what the library is known not to do, without loading it.
+
+    Raises
+    ------
+    ProviderError
+        If the CPU or the architecture does not fit, or an option cannot be honoured.
+    """
+    check_cpu(read_cpu(), platform.machine())
+    check_model(header)
+    check_options(header, options)
+
+
+def size_of_cache(header: Header, options: GgufOptions) -> CacheSize:
+    """What the caches of all slots will take."""
+    return cache_size(
+        header,
+        options,
+        work_width=min(options.n_batch, _MAX_UBATCH),
+        n_rows=options.n_slots,
+        is_flash=uses_flash_attention(options),
+    )
 
 
 def load(header: Header, options: GgufOptions) -> NativeBinding:
@@ -72,17 +108,18 @@ def load(header: Header, options: GgufOptions) -> NativeBinding:
     ModelFileError
         If the library cannot load the file; its last errors are quoted.
     """
-    check_model(header)
-    check_options(header, options)
+    check(header, options)
     library = _library()
     parameters = library.api.llama_model_default_params()
     parameters.n_gpu_layers = 0
     parameters.use_mmap = options.use_mmap
     parameters.use_mlock = options.use_mlock
+    library.places.take(PLACES_OF_MODEL)
     with library.lock:
         library.log.clear()
         model = library.api.llama_model_load_from_file(os.fsencode(header.path), parameters)
         if not model:
+            library.places.give_back(PLACES_OF_MODEL)
             why = library.log.text() or "no reason given"
             raise ModelFileError(f"the ik provider cannot load {header.path}: {why}")
     facts = _facts(library, model, header.architecture, options)
@@ -99,7 +136,6 @@ def load(header: Header, options: GgufOptions) -> NativeBinding:
 
 @cache  # one library per process: its log callback and backend are process-wide too
 def _library() -> _Library:
-    check_cpu(read_cpu(), platform.machine())
     try:
         from ik_llama_cpp import _ctypes_api as api
     except ImportError as error:
@@ -112,18 +148,20 @@ def _library() -> _Library:
     log = LogTail()
     declare(native, "llama_log_set", None, LogCallback, c_void_p)(log.callback, None)
     api.llama_backend_init()
+    places = Places()
     return _Library(
         api=api,
-        functions=_functions(api, native),
+        functions=_functions(api, native, places),
         native=native,
         log=log,
         lock=threading.Lock(),
+        places=places,
         version=importlib.metadata.version("ik-llama-cpp-python"),
         system_info=declare(native, "llama_print_system_info", c_char_p)().decode(),
     )
 
 
-def _functions(api: Any, native: ctypes.CDLL) -> Functions:
+def _functions(api: Any, native: ctypes.CDLL, places: Places) -> Functions:
     first_position = declare(native, "llama_kv_cache_seq_pos_min", c_int32, c_void_p, c_int32)
     highest_position = declare(native, "llama_kv_cache_seq_pos_max", c_int32, c_void_p, c_int32)
 
@@ -131,6 +169,15 @@ def _functions(api: Any, native: ctypes.CDLL) -> Functions:
         highest: int = highest_position(context, slot)
         # The highest position of an empty slot is 0, as that of one token is; the lowest tells them apart.
         return -1 if highest == 0 and first_position(context, slot) < 0 else highest
+
+    def freeing(name: str, n_places: int) -> Callable[[int], None]:
+        free = declare(native, name, None, c_void_p)
+
+        def free_and_give_back(handle: int) -> None:
+            free(handle)
+            places.give_back(n_places)
+
+        return free_and_give_back
 
     state = (c_void_p, c_void_p, c_size_t, c_int32, c_uint32)
     seq, size = c_int32, c_size_t
@@ -143,8 +190,8 @@ def _functions(api: Any, native: ctypes.CDLL) -> Functions:
         state_size=declare(native, "llama_state_seq_get_size", c_size_t, c_void_p, seq, c_uint32),
         state_get=declare(native, "llama_state_seq_get_data", c_size_t, *state),
         state_set=declare(native, "llama_state_seq_set_data", c_size_t, *state),
-        free_context=declare(native, "llama_free", None, c_void_p),
-        free_model=declare(native, "llama_free_model", None, c_void_p),
+        free_context=freeing("llama_free", PLACES_OF_CACHE),
+        free_model=freeing("llama_free_model", PLACES_OF_MODEL),
         metadata=declare(native, "llama_model_meta_val_str", c_int32, c_void_p, c_char_p, c_char_p, size),
         token_text=declare(native, "llama_token_get_text", c_char_p, c_void_p, c_int32),
         token_piece=declare(
@@ -209,10 +256,12 @@ def _make_context(
     parameters.type_v = KV_TYPES[options.kv_type_v]
     if options.rope_freq_base is not None:
         parameters.rope_freq_base = options.rope_freq_base
+    library.places.take(PLACES_OF_CACHE)
     with library.lock:
         library.log.clear()
         context = library.api.llama_init_from_model(model, parameters)
         if not context:
+            library.places.give_back(PLACES_OF_CACHE)
             raise ProviderError(
                 f"the ik provider cannot make a cache of {n_slots} x {n_ctx} positions: "
                 f"{library.log.text() or 'no reason given'}"

@@ -24,7 +24,9 @@ from leadout.models.binding_native import (
     NativeBinding,
     declare,
 )
+from leadout.models.cache_size import CacheSize, cache_size
 from leadout.models.cpu import Cpu, parse_system_info, read_cpu, usable_cores
+from leadout.models.gguf_format import KNOWN_KINDS
 from leadout.models.header import Header
 from leadout.models.options import GgufOptions
 
@@ -73,16 +75,45 @@ def check_cpu(cpu: Cpu, system_info: str) -> None:
         )
 
 
+def check(header: Header) -> None:
+    """Refuse a file that the library is known not to read, without loading it.
+
+    Raises
+    ------
+    ProviderError
+        Names the number formats that it does not know.
+    """
+    unknown = sorted(header.tensor_kinds - KNOWN_KINDS)
+    if unknown:
+        raise ProviderError(
+            f"the llama provider does not know tensor type {', '.join(map(str, unknown))} of {header.path}; "
+            "if the file was made for ik_llama.cpp, use --provider ik, else fetch it again"
+        )
+
+
+def size_of_cache(header: Header, options: GgufOptions) -> CacheSize:
+    """What the caches of all slots will take."""
+    return cache_size(
+        header,
+        options,
+        work_width=min(options.n_batch, _MAX_UBATCH),
+        n_rows=_max_rows(options, options.n_slots),
+        is_flash=options.flash_attn != "off",
+    )
+
+
 def load(header: Header, options: GgufOptions) -> NativeBinding:
     """Load a GGUF file.
 
     Raises
     ------
     ProviderError
-        If the package is missing, was compiled for another CPU, or an option cannot be honoured.
+        If the package is missing, was compiled for another CPU, does not know a tensor's format, or an option
+        cannot be honoured.
     ModelFileError
         If the library cannot load the file; its last errors are quoted.
     """
+    check(header)
     library = _library()
     api = library.api
     if options.n_gpu_layers != 0 and not api.llama_supports_gpu_offload():
@@ -197,16 +228,21 @@ def _facts(library: _Library, model: int, vocab: int, architecture: str, options
     )
 
 
+def _max_rows(options: GgufOptions, n_slots: int) -> int:
+    return max(n_slots, min(options.n_batch, max(_MIN_ROWS, _ROWS_PER_SLOT * n_slots)))
+
+
 def _make_context(
     library: _Library, model: int, options: GgufOptions, n_ctx: int, n_slots: int
 ) -> ContextHandle:
     api = library.api
     parameters = api.llama_context_default_params()
-    max_rows = min(options.n_batch, max(_MIN_ROWS, _ROWS_PER_SLOT * n_slots))
+    n_batch = max(options.n_batch, n_slots)  # the library insists on room for a token of every slot
+    max_rows = _max_rows(options, n_slots)
     n_threads = options.n_threads or usable_cores()
     parameters.n_ctx = -(-n_ctx * n_slots // 256) * 256  # flash attention works on blocks of 256 positions
-    parameters.n_batch = options.n_batch
-    parameters.n_ubatch = min(options.n_batch, _MAX_UBATCH)
+    parameters.n_batch = n_batch
+    parameters.n_ubatch = min(n_batch, _MAX_UBATCH)
     parameters.n_seq_max = n_slots
     parameters.n_outputs_max = max_rows
     parameters.n_outputs_max_per_seq = max_rows
@@ -238,4 +274,4 @@ def _make_context(
                 f"{library.log.text() or 'no reason given'}"
             )
     memory = api.llama_get_memory(context)
-    return ContextHandle(context=context, memory=memory, n_batch=options.n_batch, max_rows=max_rows)
+    return ContextHandle(context=context, memory=memory, n_batch=n_batch, max_rows=max_rows)

@@ -53,6 +53,9 @@ _BLOCKS = {
 }
 """Elements and bytes of a block, by tensor type (ggml.h, `enum ggml_type`)."""
 
+KNOWN_KINDS = frozenset(_BLOCKS)
+"""Tensor types of llama.cpp; ik_llama.cpp has more."""
+
 
 class DamagedError(ValueError):
     """The bytes are no well-formed GGUF front part; the message says where and how, not which file."""

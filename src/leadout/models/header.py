@@ -43,6 +43,8 @@ class Header:
         Tensors and weights of all parts, and bytes of all files.
     tensor_names : frozenset of str
         Names of the tensors of all parts.
+    tensor_kinds : frozenset of int
+        Number formats of the tensors (ggml.h, `enum ggml_type`).
     sliding_window : int
         Tokens that windowed layers look back; 0 when no layer has a window.
     is_recurrent, is_hybrid : bool
@@ -71,6 +73,7 @@ class Header:
     n_params: int
     n_bytes: int
     tensor_names: frozenset[str]
+    tensor_kinds: frozenset[int]
     sliding_window: int
     is_recurrent: bool
     is_hybrid: bool
@@ -136,6 +139,7 @@ def _header(parts: tuple[Path, ...], fronts: Sequence[Front]) -> Header:
         n_params=sum(tensor.n_elements for tensor in tensors),
         n_bytes=sum(part.stat().st_size for part in parts),
         tensor_names=frozenset(name for front in fronts for name in front.tensors),
+        tensor_kinds=frozenset(tensor.kind for tensor in tensors),
         sliding_window=facts.number(f"{architecture}.attention.sliding_window"),
         is_recurrent=keeps_state,
         is_hybrid=keeps_state and n_head > 0 and not architecture.startswith(_ATTENTION_FREE),

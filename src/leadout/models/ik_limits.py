@@ -6,6 +6,8 @@ before the library is loaded. Imports no library.
 
 from __future__ import annotations
 
+import threading
+
 from leadout.errors import ProviderError
 from leadout.models.cpu import Cpu
 from leadout.models.header import Header
@@ -33,6 +35,41 @@ caches that nobody has checked (deepseek2, gpt-oss, llama4, ...)."""
 KV_TYPES = {"f16": 1, "q8_0": 8, "q4_0": 2, "iq4_nl": 20}
 _ROPE_TABLES = ("rope_freqs.", "rope_factors_")  # as Llama 3.1 and later have; mended after this wheel
 _MIN_LAYERS_GEMMA3 = 6
+
+# The library keeps its tensors' descriptions in 64 places for the whole process and crashes when they are
+# used up: each file takes one, each cache two, and one or two more are wanted while it works.
+_N_PLACES, PLACES_OF_MODEL, PLACES_OF_CACHE = 62, 1, 2
+MAX_SLOTS = (_N_PLACES - PLACES_OF_MODEL) // PLACES_OF_CACHE - 1
+"""Most slots of a model, each a cache of its own; one more is left for measuring exact widths."""
+
+
+class Places:
+    """Counts the places that files and caches of one process take; safe to call from any thread."""
+
+    def __init__(self) -> None:
+        self._n_free = _N_PLACES
+        self._lock = threading.Lock()
+
+    def take(self, n: int) -> None:
+        """Take `n` places.
+
+        Raises
+        ------
+        ProviderError
+            If there are fewer left.
+        """
+        with self._lock:
+            if n > self._n_free:
+                raise ProviderError(
+                    f"the ik provider has room for {MAX_SLOTS} slots of all models of a process together, "
+                    "and they are in use; use fewer slots, close a model or use --provider llama"
+                )
+            self._n_free -= n
+
+    def give_back(self, n: int) -> None:
+        """Free `n` places that were taken."""
+        with self._lock:
+            self._n_free += n
 
 
 def check_cpu(cpu: Cpu, machine: str) -> None:
@@ -88,6 +125,11 @@ def check_options(header: Header, options: GgufOptions) -> None:
         raise ProviderError(
             f"n_gpu_layers is {options.n_gpu_layers}, but the ik provider's wheel runs on the CPU only; "
             "use n_gpu_layers=0 or --provider llama"
+        )
+    if options.n_slots > MAX_SLOTS:
+        raise ProviderError(
+            f"n_slots is {options.n_slots}, but the ik provider has room for {MAX_SLOTS}; use fewer or "
+            "--provider llama"
         )
     unheard = {
         "rope_freq_scale": options.rope_freq_scale,

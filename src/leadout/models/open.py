@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, get_args
 
 from leadout.errors import InputError, ModelFileError, ProviderError
+from leadout.models import binding_ik, binding_llama
 from leadout.models.binding import Binding
+from leadout.models.cache_size import require_memory
+from leadout.models.free_memory import free_bytes
 from leadout.models.gguf import GgufModel
 from leadout.models.header import Header, read_header
 from leadout.models.options import GgufOptions
+from leadout.models.trial import require_sound
 
 Provider = Literal["auto", "ik", "llama"]
-
-_Load = Callable[[Header, GgufOptions], Binding]
+Library = Literal["ik", "llama"]
 
 
 def open_model(
@@ -43,6 +45,8 @@ def open_model(
     ------
     ModelFileError
         If the file is missing, damaged, incomplete or cannot be loaded.
+    InputError
+        If the cache would not fit into memory.
     ProviderError
         If the library is not installed, does not fit this CPU, does not know the model or cannot honour an
         option.
@@ -52,11 +56,41 @@ def open_model(
     options = options or GgufOptions()
     header = read_header(path)
     name = name or header.name
-    if provider == "ik":
-        return _open(_load_ik, header, options, name, "asked for")
-    if provider == "llama":
-        return _open(_load_llama, header, options, name, "asked for")
-    return _open_best(header, options, name)
+    if provider == "auto":
+        return _open_best(header, options, name)
+    return _open(provider, header, options, name, "asked for")
+
+
+def load_binding(library: Library, header: Header, options: GgufOptions) -> Binding:
+    """Load a file into a library in this process, tried or not.
+
+    Raises
+    ------
+    ModelFileError, ProviderError
+        As `open_model`.
+    """
+    if library == "ik":
+        return binding_ik.load(header, options)
+    return binding_llama.load(header, options)
+
+
+def check_memory(library: Library, header: Header, options: GgufOptions, *, is_loaded: bool = False) -> None:
+    """Refuse what would not fit into the memory that is free now; `is_loaded`: the weights are there already.
+
+    Raises
+    ------
+    InputError
+        Names what it would take, what is free, and the context that would fit.
+    """
+    size_of_cache = binding_ik.size_of_cache if library == "ik" else binding_llama.size_of_cache
+    is_copied = not is_loaded and not options.use_mmap and options.n_gpu_layers == 0
+    require_memory(
+        header,
+        options,
+        size_of_cache(header, options),
+        free_bytes(),
+        n_weight_bytes=header.n_bytes if is_copied else 0,
+    )
 
 
 def _open_best(header: Header, options: GgufOptions, name: str) -> GgufModel:
@@ -67,33 +101,29 @@ def _open_best(header: Header, options: GgufOptions, name: str) -> GgufModel:
             '(CPU, nothing to compile) or pip install "leadout[llama]" (GPUs, every architecture)'
         )
     if options.n_gpu_layers != 0:
-        return _open(_load_llama, header, options, name, f"n_gpu_layers is {options.n_gpu_layers}")
+        return _open("llama", header, options, name, f"n_gpu_layers is {options.n_gpu_layers}")
     if not has_ik:
-        return _open(_load_llama, header, options, name, "ik-llama-cpp-python is not installed")
+        return _open("llama", header, options, name, "ik-llama-cpp-python is not installed")
     try:
-        return _open(_load_ik, header, options, name, "CPU only: ik verifies several tokens at less cost")
+        return _open("ik", header, options, name, "CPU only: ik verifies several tokens at less cost")
     except (ProviderError, ModelFileError) as error:
         if not has_llama:
             raise
-        return _open(_load_llama, header, options, name, f"not ik: {error}")
+        return _open("llama", header, options, name, f"not ik: {error}")
 
 
-def _open(load: _Load, header: Header, options: GgufOptions, name: str, reason: str) -> GgufModel:
-    binding = load(header, options)
+def _open(library: Library, header: Header, options: GgufOptions, name: str, reason: str) -> GgufModel:
+    """Ask everything that may fail in order of cost, so that nothing reaches the library that ends it."""
+    if library == "ik":
+        binding_ik.check(header, options)
+    else:
+        binding_llama.check(header)
+    require_sound(header, options, library)
+    check_memory(library, header, options)
+    binding = load_binding(library, header, options)
     try:
+        check_memory(library, header, options, is_loaded=True)  # with the weights that were copied
         return GgufModel(binding, header, options, name=name, provider_reason=reason)
     except BaseException:
         binding.close()
         raise
-
-
-def _load_ik(header: Header, options: GgufOptions) -> Binding:
-    from leadout.models import binding_ik
-
-    return binding_ik.load(header, options)
-
-
-def _load_llama(header: Header, options: GgufOptions) -> Binding:
-    from leadout.models import binding_llama
-
-    return binding_llama.load(header, options)

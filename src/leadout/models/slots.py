@@ -71,7 +71,6 @@ class SlotCache:
         self._can_cut = can_cut
         self._last_errors = last_errors
         self._slots = [_Slot() for _ in range(n_slots)]
-        self._ramp = np.arange(n_ctx, dtype=np.int32)
 
     def length(self, slot: int) -> int:
         """As `Model.length`."""
@@ -185,7 +184,7 @@ class SlotCache:
             chunk, n = chunks[piece.chunk], piece.stop - piece.start
             base = len(self._slots[chunk.slot].tokens)
             batch.tokens[at : at + n] = chunk.tokens[piece.start : piece.stop]
-            batch.positions[at : at + n] = self._ramp[base + piece.start : base + piece.stop]
+            batch.positions[at : at + n] = np.arange(base + piece.start, base + piece.stop)
             batch.slots[at : at + n] = chunk.slot
             batch.wanted[at : at + n - piece.n_rows] = 0
             batch.wanted[at + n - piece.n_rows : at + n] = 1

@@ -6,8 +6,6 @@ the answer differs from file to file and from CPU to CPU, and only a measurement
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,12 +14,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from leadout.folders import cache_folder
 from leadout.models.base import Chunk
 from leadout.models.binding import Facts
-from leadout.models.cpu import read_cpu
 from leadout.models.options import GgufOptions
-from leadout.models.remembered import read_json, write_json
+from leadout.models.remember import Findings, key_of
 
 MAX_WIDTH = 16
 _LENGTHS = (24, 248, 504, 1016)
@@ -32,7 +28,6 @@ MAX_LENGTH = max(_LENGTHS) + MAX_WIDTH
 """The longest context a measurement needs."""
 
 _VERSION = 1  # of the measurement; older results are measured anew
-_N_HASHED_BYTES = 1 << 20
 
 
 class Passes(Protocol):
@@ -88,15 +83,15 @@ def _still_exact(passes: Passes, candidates: Iterable[int], length: int, window:
 
 def cache_key(parts: Sequence[Path], facts: Facts, options: GgufOptions) -> str:
     """A name for everything the answer may depend on: files, library, CPU and options."""
-    everything = {
-        "version": _VERSION,
-        "files": [_identity(part) for part in parts],
-        "library": [facts.provider, facts.version, facts.settings],
-        "cpu": read_cpu().model,
-        "threads": facts.n_threads,
-        "options": asdict(options),
-    }
-    return hashlib.sha256(json.dumps(everything, sort_keys=True).encode()).hexdigest()
+    return key_of(
+        parts,
+        {
+            "version": _VERSION,
+            "library": [facts.provider, facts.version, facts.settings],
+            "threads": facts.n_threads,
+            "options": asdict(options),
+        },
+    )
 
 
 def recall(key: str, measure_now: Callable[[], frozenset[int]], folder: Path | None = None) -> frozenset[int]:
@@ -107,25 +102,17 @@ def recall(key: str, measure_now: Callable[[], frozenset[int]], folder: Path | N
     folder : Path or None
         Where to remember; None is leadout's cache folder.
     """
-    file = (folder or cache_folder() / "widths") / f"{key}.json"
-    known = _read(file)
+    findings = Findings("widths", folder)
+    known = _widths_in(findings.read(key))
     if known is None:
         known = measure_now()
-        write_json(file, {"widths": sorted(known)})
+        findings.write(key, {"widths": sorted(known)})
     return known
 
 
-def _identity(file: Path) -> list[str | int]:
-    status = file.stat()
-    with file.open("rb") as opened:
-        digest = hashlib.sha256(opened.read(_N_HASHED_BYTES)).hexdigest()
-    return [digest, status.st_size, status.st_mtime_ns]
-
-
-def _read(file: Path) -> frozenset[int] | None:
-    values = read_json(file)
-    found = values.get("widths") if isinstance(values, dict) else None
-    if not isinstance(found, list) or 1 not in found:
-        return None
-    is_sound = all(type(width) is int and 1 <= width <= MAX_WIDTH for width in found)
-    return frozenset(found) if is_sound else None
+def _widths_in(finding: object) -> frozenset[int] | None:
+    found = finding.get("widths") if isinstance(finding, dict) else None
+    is_sound = isinstance(found, list) and all(
+        type(width) is int and 1 <= width <= MAX_WIDTH for width in found
+    )
+    return frozenset(found) if isinstance(found, list) and is_sound and 1 in found else None

@@ -77,7 +77,9 @@ def _mamba_layer(model: TinyModel, layer: str) -> Weights:
         "ssm_conv1d": (SSM_INNER, SSM_CONV),
     }
     weights = {
-        f"{name}.weight": _matrix(model, f"{layer}.{name}", *shape, 2.0) for name, shape in shapes.items()
+        # ssm_x goes into the scan's result more than once: louder, it leaves the range of 16-bit floats.
+        f"{name}.weight": _matrix(model, f"{layer}.{name}", *shape, 1.0 if name == "ssm_x" else 2.0)
+        for name, shape in shapes.items()
     }
     decay = -np.arange(1, SSM_STATE + 1, dtype=np.float32)
     return weights | {
