@@ -264,7 +264,7 @@ class PacedSchedule:
             if course.n_rows:
                 seen = memory.confidences.setdefault(drafter, Confidences())
                 for offset, confidence in enumerate(course.confidences):
-                    seen.saw(offset, confidence)
+                    seen.saw(course.n_given + offset, confidence)
         if not proposal.confidences:
             return
         position = judge.outlook.state.position
