@@ -13,6 +13,7 @@ from leadout.models.cache_size import require_memory
 from leadout.models.free_memory import free_bytes
 from leadout.models.gguf import GgufModel
 from leadout.models.header import Header, read_header
+from leadout.models.interrupts import interrupts_wait
 from leadout.models.options import GgufOptions
 from leadout.models.trial import require_sound
 
@@ -120,6 +121,18 @@ def _open(library: Library, header: Header, options: GgufOptions, name: str, rea
         binding_llama.check(header)
     require_sound(header, options, library)
     check_memory(library, header, options)
+    model = None
+    try:
+        with interrupts_wait():
+            model = _load(library, header, options, name, reason)
+    except BaseException:  # an interrupt that waited
+        if model is not None:
+            model.close()
+        raise
+    return model
+
+
+def _load(library: Library, header: Header, options: GgufOptions, name: str, reason: str) -> GgufModel:
     binding = load_binding(library, header, options)
     try:
         check_memory(library, header, options, is_loaded=True)  # with the weights that were copied
