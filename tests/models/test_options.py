@@ -14,7 +14,6 @@ from leadout.models.options import GgufOptions
     [
         ({"n_ctx": 0}, "n_ctx is 0; it must be a whole number >= 8"),
         ({"n_ctx": 64.0}, "n_ctx is 64.0"),
-        ({"n_batch": 2, "n_slots": 3}, "n_batch is 2 and n_slots 3; a batch must hold a token of every slot"),
         ({"n_ctx": 1 << 26, "n_slots": 64}, "n_ctx is 67108864 and n_slots 64: 4294967296 positions in all"),
         ({"n_slots": 65}, r"n_slots is 65; it must be a whole number in 1\.\.64"),
         ({"n_batch": 0}, r"n_batch is 0; it must be a whole number in 1\.\.8192"),

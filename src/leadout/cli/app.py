@@ -87,8 +87,10 @@ def execute(arguments: Sequence[str]) -> int:
         streams.silence(sys.stdout)
         return FAILED
     except OSError as error:
-        is_output = streams.silence_if_broken(sys.stdout)
-        text = f"cannot write the output: {error.strerror or error}" if is_output else str(error)
+        if error.filename is not None:
+            return _report(error, str(error), FAILED, debug=invocation.debug)
+        streams.silence(sys.stdout)
+        text = f"cannot write the output: {error.strerror or error}"
         return _report(error, text, FAILED, debug=invocation.debug)
     except Exception as error:  # the last line of defence: nobody gets a bare traceback
         text = f"unexpected {type(error).__name__}: {error}; please report what `leadout --debug ...` shows"

@@ -85,7 +85,7 @@ def demo(
         (SINGLE, "ngram", CORRECT_A_TEXT) if pair is None else (*find_pair(pair), WRITE_CODE)
     )
     choice = replace(choice, draft=draft, k=demo_options.k)
-    with open_engine(target, choice, replace(options, exact=True), DraftModelOptions()) as engine:
+    with open_engine(target, choice, options, DraftModelOptions()) as engine:
         comparison = compare(engine, task, demo_options, shows_answer=not json)
     if json:
         print_json(comparison.to_json())

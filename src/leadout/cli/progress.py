@@ -12,6 +12,7 @@ from rich.progress import (
     Progress,
     TaskID,
     TextColumn,
+    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
@@ -55,19 +56,27 @@ class BarProgress:
 
 
 class StepProgress:
-    """Counts the steps of named parts on a terminal; says nothing elsewhere.
+    """Counts the steps of named parts on a terminal; elsewhere a line as each part begins.
 
     Parameters
     ----------
     is_quiet : bool
-        Say nothing on a terminal either.
+        Say nothing at all.
     """
 
     def __init__(self, *, is_quiet: bool) -> None:
         console = Console(stderr=True, highlight=False)
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-        is_disabled = is_quiet or not console.is_terminal
-        self._bar = Progress(*columns, console=console, transient=True, disable=is_disabled)
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        self._bar = Progress(
+            *columns, console=console, transient=True, disable=is_quiet or not console.is_terminal
+        )
+        self._says_parts = not is_quiet and not console.is_terminal
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> StepProgress:
@@ -85,4 +94,6 @@ class StepProgress:
         """`done` of `total` steps of this part are over."""
         if part not in self._tasks:
             self._tasks[part] = self._bar.add_task(part, total=total)
+            if self._says_parts:
+                note(f"{part}: {total} steps")
         self._bar.update(self._tasks[part], completed=done)

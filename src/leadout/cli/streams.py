@@ -45,16 +45,6 @@ def silence(stream: TextIO) -> None:
         _point_to_nowhere(stream.fileno())
 
 
-def silence_if_broken(stream: TextIO) -> bool:
-    """Silence `stream` where it cannot be written, and tell whether that was so."""
-    try:
-        stream.flush()
-    except OSError:
-        silence(stream)
-        return True
-    return False
-
-
 def _is_open(stream: TextIO | None) -> bool:
     """Whether there is such a stream; Python has None for closed ones, whatever their types say."""
     return stream is not None

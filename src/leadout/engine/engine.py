@@ -64,7 +64,7 @@ class Engine:
         self._target, self._drafter = target, drafter
         self._generation = Generation(
             target, drafter, schedule or FixedSchedule(),
-            widths=target.exact_widths() if exact else None, prefill_batch=prefill_batch, generator=generator,
+            widths=target.exact_widths() if exact and drafter is not None else None, prefill_batch=prefill_batch, generator=generator,
         )  # fmt: skip
         self._busy = threading.Lock()
         # Held while caches change, not while a reader looks at an event. Reentrant, as a forgotten iterator

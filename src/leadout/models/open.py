@@ -13,6 +13,7 @@ from leadout.models.cache_size import require_memory
 from leadout.models.free_memory import free_bytes
 from leadout.models.gguf import GgufModel
 from leadout.models.header import Header, read_header
+from leadout.models.interrupts import interrupts_wait
 from leadout.models.options import GgufOptions
 from leadout.models.trial import require_sound
 
@@ -97,8 +98,8 @@ def _open_best(header: Header, options: GgufOptions, name: str) -> GgufModel:
     has_ik, has_llama = find_spec("ik_llama_cpp") is not None, find_spec("llama_cpp") is not None
     if not has_ik and not has_llama:
         raise ProviderError(
-            'no library for GGUF files is installed; install one with: pip install "leadout[ik]" '
-            '(CPU, nothing to compile) or pip install "leadout[llama]" (GPUs, every architecture)'
+            "no library for GGUF files is installed; install one with: pip install ik-llama-cpp-python "
+            "(CPU, nothing to compile) or pip install llama-cpp-python (GPUs, every architecture)"
         )
     if options.n_gpu_layers != 0:
         return _open("llama", header, options, name, f"n_gpu_layers is {options.n_gpu_layers}")
@@ -120,6 +121,18 @@ def _open(library: Library, header: Header, options: GgufOptions, name: str, rea
         binding_llama.check(header)
     require_sound(header, options, library)
     check_memory(library, header, options)
+    model = None
+    try:
+        with interrupts_wait():
+            model = _load(library, header, options, name, reason)
+    except BaseException:  # an interrupt that waited
+        if model is not None:
+            model.close()
+        raise
+    return model
+
+
+def _load(library: Library, header: Header, options: GgufOptions, name: str, reason: str) -> GgufModel:
     binding = load_binding(library, header, options)
     try:
         check_memory(library, header, options, is_loaded=True)  # with the weights that were copied

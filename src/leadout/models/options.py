@@ -93,11 +93,6 @@ class GgufOptions:
         check_whole("n_threads", self.n_threads, 1, 1024, optional=True)
         check_whole("n_gpu_layers", self.n_gpu_layers, ALL_LAYERS)
         check_whole("yarn_orig_ctx", self.yarn_orig_ctx, 1, optional=True)
-        if self.n_batch < self.n_slots:
-            raise InputError(
-                f"n_batch is {self.n_batch} and n_slots {self.n_slots}; "
-                "a batch must hold a token of every slot"
-            )
         n_positions = (self.n_ctx or DEFAULT_CONTEXT) * self.n_slots
         if n_positions > _MAX_POSITIONS:
             raise InputError(
