@@ -186,10 +186,12 @@ def test_a_draft_of_a_stretched_target_is_stretched_too(files):
     """Its own context would end long before the target's does."""
     need_llama()
     stretched = GgufOptions(n_ctx=256, rope_scaling="linear", rope_freq_scale=0.25)
-    with load(files["target"], files["draft"], options=stretched, provider="llama") as engine:
+    with load(
+        files["target"], files["draft"], options=stretched, provider="llama", schedule=FixedSchedule()
+    ) as engine:
         result = engine.generate([5] * 150, replace(GREEDY, max_tokens=20))
     assert result.usage.drafted > 0
-    with load(files["target"], files["draft"], options=GgufOptions(n_ctx=256)) as engine:
+    with load(files["target"], files["draft"], options=GgufOptions(n_ctx=256), lookups=False) as engine:
         result = engine.generate([5] * 150, replace(GREEDY, max_tokens=20))
     assert "draft context" in result.speculation.reason
     assert not result.speculation.enabled

@@ -113,3 +113,14 @@ def test_the_policy_ends_only_where_it_may():
     assert not policy.takes(0, 0.01)
     assert not policy.goes_on(3, 1.0)
     assert policy.typical == (0.9, 0.9, 0.9)
+
+
+def test_one_more_pass_gains_what_it_is_worth_beyond_ending_there():
+    table = CostTable(widths=((1, 1.0), (2, 1.7), (3, 2.4), (4, 2.5)), draft_s=0.1)
+    policy = draft_policy(np.full((3, 1), 0.9), table, 1.0, ks=[0, 2, 3])
+    assert policy.gain(0, 1.0) == pytest.approx(policy.worth)
+    # the last token: verified for 0.1 s more, drafted for 0.1 s
+    assert policy.gain(2, 0.8) == pytest.approx(0.8 * 0.9 - 0.1 - 0.1, abs=0.02)
+    assert policy.gain(2, 0.8) > policy.gain(2, 0.3)
+    assert policy.gain(1, 1.0) == -np.inf  # a draft may not end there
+    assert policy.gain(3, 1.0) == -np.inf

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadout.core.law import logprob, shape, top_logprobs
+from leadout.core.law import logprob, shape, top_logprobs, top_probability
 from leadout.core.values import Distribution, History, Sampling
 from leadout.errors import BackendError, InputError
 
@@ -288,3 +288,13 @@ def test_a_logprob_of_a_foreign_id_is_refused(token):
         BackendError, match=rf"token {token} does not belong to the model; its ids are 0\.\.2"
     ):
         logprob(np.zeros(3), token)
+
+
+def test_top_probability_is_that_of_the_likeliest_id():
+    rng = np.random.default_rng(3)
+    for scale in (0.1, 1.0, 20.0):
+        logits = rng.normal(scale=scale, size=500).astype(np.float32)
+        weights = np.exp(logits.astype(np.float64) - logits.max())
+        assert top_probability(logits) == pytest.approx(weights.max() / weights.sum(), rel=1e-4)
+    with pytest.raises(BackendError):
+        top_probability(np.full(4, np.nan, dtype=np.float32))

@@ -134,3 +134,8 @@ def test_beginning_of_a_proposal_belongs_to_whoever_gave_it():
     ]
     assert [part.confidences for part in parts] == [(0.4,), (0.4, 0.3), (0.4, 0.3, 0.2)]
     assert [(part.n_given, part.given_by) for part in parts] == [(0, ""), (0, ""), (2, "suffix")]
+
+
+def test_proposal_needs_a_confidence_for_each_token_or_none():
+    with pytest.raises(InputError, match="a proposal of 2 tokens needs as many confidences or none, got 1"):
+        Proposal(tokens=(1, 2), confidences=(0.5,))

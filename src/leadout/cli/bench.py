@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json as json_format
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from leadout.bench.options import BenchOptions
-from leadout.cli.flags import CHOICE, DRAFT_MODEL, MODEL, Choice, DraftModelOptions, ProviderChoice
+from leadout.cli.flags import (
+    CHOICE,
+    DRAFT_MODEL,
+    MODEL,
+    Choice,
+    DraftModelOptions,
+    ProviderChoice,
+    check_draft_flags,
+)
 from leadout.cli.options import Flag, Group, Target, takes
 from leadout.cli.output import note, print_json, table_console
 from leadout.models.options import GgufOptions
@@ -39,7 +47,7 @@ BENCH = Group(
 )  # fmt: skip
 
 
-@takes(bench_options=BENCH, choice=CHOICE.without("draft", "k", "schedule"), options=MODEL,
+@takes(bench_options=BENCH, choice=CHOICE.without("draft", "lookups", "k", "schedule"), options=MODEL,
        draft_options=DRAFT_MODEL)  # fmt: skip
 def bench(
     target: Target,
@@ -60,13 +68,16 @@ def bench(
     from leadout.bench.bench import bench as measure
     from leadout.bench.record import write_record
     from leadout.cli.progress import BarProgress, StepProgress
-    from leadout.loading import load_models
+    from leadout.loading import is_model, load_models
+
+    has_model = is_model(draft)
+    check_draft_flags(replace(choice, draft=draft), draft_options, has_model=has_model)
 
     def load(provider: str) -> LoadedModels:
         taken = cast("ProviderChoice", provider or choice.provider)
         return load_models(
             target, draft, options=options, draft_options=draft_options.applied_to(options),
-            provider=taken, draft_provider=taken, offline=choice.offline, progress=BarProgress(),
+            provider=taken, draft_provider=taken if has_model else "auto", offline=choice.offline, progress=BarProgress(),
         )  # fmt: skip
 
     with StepProgress(is_quiet=json) as progress:

@@ -28,7 +28,7 @@ def open_engine(
     has_model = is_model(choice.draft)
     check_draft_flags(choice, draft_options, has_model=has_model)
     if options.exact and choice.draft != "none":
-        note("exact mode: which pass widths keep the bits is measured once for a file; that may take a minute")
+        note("exact mode: which pass widths keep the bits is measured once a file; that may take a minute")
     return load(
         target,
         choice.draft,

@@ -62,9 +62,10 @@ class Engine:
         if prefill_batch < 1:
             raise InputError(f"prefill_batch is {prefill_batch}; it must be at least 1")
         self._target, self._drafter = target, drafter
+        widths = target.exact_widths() if exact and drafter is not None else None
         self._generation = Generation(
             target, drafter, schedule or FixedSchedule(),
-            widths=target.exact_widths() if exact and drafter is not None else None, prefill_batch=prefill_batch, generator=generator,
+            widths=widths, prefill_batch=prefill_batch, generator=generator,
         )  # fmt: skip
         self._busy = threading.Lock()
         # Held while caches change, not while a reader looks at an event. Reentrant, as a forgotten iterator
