@@ -44,6 +44,16 @@ def test_every_workload_is_answered_by_every_contender_with_the_same_text(tmp_pa
     assert done.notes == ()
 
 
+@pytest.mark.parametrize("draft", ["draft", "ngram"])
+def test_what_leadout_does_by_itself_can_take_part(tmp_path, draft):
+    done = measure(tmp_path, draft=draft, workloads="chat,agent", vs="auto", repeats=2)
+    for by_name in done.figures.values():
+        assert by_name["auto"].n_answers == by_name["auto"].n_same
+    calibration = done.to_json("plain")["calibration"]
+    assert list(calibration) == ["auto"]
+    assert calibration["auto"]["n"] >= 0
+
+
 def test_record_has_provenance_spread_and_every_answer(tmp_path):
     done = measure(tmp_path, workloads="chat,agent", repeats=2)
     out = tmp_path / "deep" / "bench.json"

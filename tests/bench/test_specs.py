@@ -13,7 +13,7 @@ def test_plain_always_comes_first_and_once():
 
 
 def test_names_round_trip():
-    text = "plain,plain@llama,fixed:4,step:2@ik,ngram:1,llama-server:lookup,llama-cpp-python,openvino:draft"
+    text = "plain,fixed:4,step:2@ik,ngram:1,auto,auto@ik,plain@llama,llama-server:lookup,llama-cpp-python,openvino"
     names = [spec.name for spec in parse_specs(text)]
     assert names == text.split(",")
     assert parse_specs(",".join(names)) == parse_specs(text)
@@ -31,6 +31,7 @@ def test_k_has_a_default():
         ("ngram:two", "contender 'ngram:two': what follows ngram: is k"),
         ("step:65", "what follows step: is k"),
         ("plain:3", "contender 'plain:3': plain takes no number"),
+        ("auto:3", "contender 'auto:3': auto takes no number"),
         ("fixed:2@cuda", "contender 'fixed:2@cuda': @ik or @llama may follow"),
         ("openvino@ik", "contender 'openvino@ik': @ik or @llama may follow"),
         (

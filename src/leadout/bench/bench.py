@@ -61,6 +61,7 @@ class Benchmark:
             "workloads": self.figures,
             "verify_ms_by_width": report.verify_ms_by_width(self.run),
             "draft_ms_per_token": report.draft_ms_per_token(self.run),
+            "calibration": report.calibration(self.run),
             "answers": report.raw_answers(self.run, plain),
         }
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Protocol
 
 from leadout.bench.answer import Answer
-from leadout.bench.specs import Spec
+from leadout.bench.specs import AUTO, Spec
 from leadout.drafters.base import Drafter
+from leadout.drafters.hybrid import HybridDrafter
 from leadout.drafters.model import ModelDrafter
 from leadout.drafters.ngram import NgramDrafter
+from leadout.drafters.suffix import SuffixDrafter
 from leadout.engine.engine import Engine
+from leadout.engine.memory import Memory
+from leadout.engine.pace import PacedSchedule
 from leadout.engine.params import Params
 from leadout.engine.schedule import FixedSchedule, Schedule, StepSchedule
+from leadout.engine.startup import measure
 from leadout.errors import InputError
 from leadout.loading import LoadedModels
 from leadout.models.base import Model
@@ -79,6 +85,8 @@ def own_contender(spec: Spec, models: LoadedModels, *, drafts_ngrams: bool, exac
     InputError
         If it drafts, and there is nothing to draft with.
     """
+    if spec.kind == AUTO:
+        return engine_contender(spec.name, Automatic(models, exact=exact).engine)
     if spec.kind in ("fixed", "step") and models.draft is None and not drafts_ngrams:
         raise InputError(f"contender {spec.name} needs a draft; give one with --draft ngram or --draft MODEL")
 
@@ -86,6 +94,37 @@ def own_contender(spec: Spec, models: LoadedModels, *, drafts_ngrams: bool, exac
         return Engine(models.target, _drafter(spec, models), schedule=_schedule(spec), exact=exact)
 
     return engine_contender(spec.name, make)
+
+
+class Automatic:
+    """Makes engines that do what `leadout.load` does by itself; what passes cost is measured once.
+
+    Costs and acceptance are learned from unit to unit, as they are from request to request; texts are not
+    kept, and nothing is written down.
+
+    Parameters
+    ----------
+    models : LoadedModels
+        Shared with other contenders, never closed here.
+    exact : bool
+        See `Engine`.
+    """
+
+    def __init__(self, models: LoadedModels, *, exact: bool) -> None:
+        self._models, self._exact = models, exact
+        self._memory: Memory | None = None
+
+    def engine(self) -> Engine:
+        """A new one, with empty caches."""
+        models = self._models
+        if self._memory is None and models.target.info.rollback != "none":
+            name = "lookups" if models.draft is None else models.draft.info.name
+            self._memory = Memory.of_startup(measure(models.target, models.draft, clock=perf_counter), name)
+        model = None
+        if models.draft is not None:
+            model = ModelDrafter(emptied(models.draft), forbidden=models.forbidden)
+        drafter = HybridDrafter([SuffixDrafter(), NgramDrafter()], model)
+        return Engine(models.target, drafter, schedule=PacedSchedule(self._memory), exact=self._exact)
 
 
 def _drafter(spec: Spec, models: LoadedModels) -> Drafter | None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from leadout.bench.answer import Answer
 from leadout.bench.record import Spread
 from leadout.bench.runner import Run, Taken
+from leadout.engine.events import Round
+from leadout.engine.result import Outlook
 
 Seconds = tuple[float, float]
 """What plain decoding would have taken, and what the contender took."""
@@ -104,6 +106,15 @@ def draft_ms_per_token(run: Run) -> dict[str, Spread]:
             if each.drafted:
                 seen[taken.contender].append(1e3 * each.draft_s / each.drafted)
     return {name: Spread.of(values) for name, values in seen.items()}
+
+
+def calibration(run: Run) -> dict[str, dict[str, object]]:
+    """How good each contender's predictions of acceptance were; only of those that predict."""
+    rounds: dict[str, list[Round]] = defaultdict(list)
+    for taken in run.answers:
+        if any(each.forecast is not None for each in taken.answer.rounds):
+            rounds[taken.contender] += taken.answer.rounds
+    return {name: Outlook.of(each).calibration.to_json() for name, each in rounds.items()}
 
 
 def raw_answers(run: Run, plain: str) -> list[dict[str, object]]:

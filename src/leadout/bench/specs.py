@@ -9,8 +9,10 @@ from typing import Literal, cast
 from leadout.engine.schedule import MAX_K, FixedSchedule
 from leadout.errors import InputError
 
-OWN = ("plain", "ngram", "fixed", "step")
-"""leadout's own: plain decoding; n-gram lookup; the draft at a fixed k; the draft with a stepping k."""
+OWN = ("plain", "ngram", "fixed", "step", "auto")
+"""leadout's own: plain decoding; n-gram lookup; the draft at a fixed k; the draft with a stepping k; what
+`leadout.load` does by itself, which is lookups and the draft model as far as they are predicted to pay.
+"""
 
 PEERS: dict[str, tuple[str, ...]] = {
     "llama-cpp-python": ("lookup", "plain"),
@@ -21,6 +23,7 @@ PEERS: dict[str, tuple[str, ...]] = {
 """Other engines and what they can do."""
 
 PLAIN = "plain"
+AUTO = "auto"
 DEFAULT_K: int = inspect.signature(FixedSchedule).parameters["k"].default
 
 
@@ -33,7 +36,7 @@ class Spec:
     kind : str
         One of OWN or PEERS.
     k : int
-        Tokens to draft in a round; of leadout's own drafting kinds.
+        Tokens to draft in a round; 0 where that is no choice of the user's.
     mode : str
         What a peer does: "draft", "lookup" or "plain"; "" leaves it the best that it can do.
     provider : "ik", "llama" or ""
@@ -48,7 +51,7 @@ class Spec:
     @property
     def name(self) -> str:
         """As it is written in reports."""
-        argument = self.mode or (str(self.k) if self.kind in OWN and self.kind != PLAIN else "")
+        argument = self.mode or (str(self.k) if self.k else "")
         return (
             self.kind + (f":{argument}" if argument else "") + (f"@{self.provider}" if self.provider else "")
         )
@@ -93,9 +96,9 @@ def _parse(text: str) -> Spec:
         if argument and argument not in PEERS[kind]:
             raise InputError(f"contender {text!r}: {kind} can do {', '.join(PEERS[kind])}")
         return Spec(kind=kind, mode=argument)
-    if kind == PLAIN:
+    if kind in (PLAIN, AUTO):
         if argument:
-            raise InputError(f"contender {text!r}: plain takes no number")
+            raise InputError(f"contender {text!r}: {kind} takes no number")
         return Spec(kind=kind, provider=known)
     k = DEFAULT_K if not argument else int(argument) if argument.isascii() and argument.isdigit() else 0
     if not 1 <= k <= MAX_K:

@@ -30,9 +30,9 @@ BENCH = Group(
     kind=BenchOptions,
     panel="Benchmark",
     flags=(
-        Flag("vs", "Contenders: plain, ngram:K, fixed:K, step:K (K tokens a round), each with @ik or @llama "
-             "if need be; llama-cpp-python, llama-server, transformers, openvino, each with :plain, :lookup "
-             "or :draft.", metavar="LIST"),
+        Flag("vs", "Contenders: plain, ngram:K, fixed:K, step:K (K tokens a round), auto, each with @ik or "
+             "@llama if need be; llama-cpp-python, llama-server, transformers, openvino, each with "
+             ":plain, :lookup or :draft.", metavar="LIST"),
         Flag("workloads", "chat, code, edit, extraction, maths, long_document, agent.", metavar="LIST"),
         Flag("n_prompts", "Prompts per workload.", names=("--prompts",), metavar="N", unset="all"),
         Flag("n_calls", "Calls of the agent loop.", names=("--calls",), metavar="N", unset="all"),
@@ -77,7 +77,8 @@ def bench(
         taken = cast("ProviderChoice", provider or choice.provider)
         return load_models(
             target, draft, options=options, draft_options=draft_options.applied_to(options),
-            provider=taken, draft_provider=taken if has_model else "auto", offline=choice.offline, progress=BarProgress(),
+            provider=taken, draft_provider=taken if has_model else "auto",
+            offline=choice.offline, progress=BarProgress(),
         )  # fmt: skip
 
     with StepProgress(is_quiet=json) as progress:
