@@ -13,7 +13,7 @@ from leadout.drafters.model import ModelDrafter
 from leadout.drafters.ngram import NgramDrafter
 from leadout.engine.engine import Engine
 from leadout.engine.schedule import Schedule
-from leadout.errors import InputError
+from leadout.errors import InputError, StoreError
 from leadout.models.base import Model
 from leadout.models.header import read_header
 from leadout.models.match import VocabularyMatch, require_same_vocabulary
@@ -88,18 +88,19 @@ def load(
         drafter: Drafter | None = NgramDrafter() if _is_word(draft, "ngram") else None
         if models.draft is not None:
             drafter = ModelDrafter(models.draft, forbidden=models.forbidden)
-        engine = Engine(models.target, drafter, schedule=schedule, exact=exact)
+        engine = Engine(models.target, drafter, schedule=schedule, exact=exact, notes=models.notes)
         undo.pop_all()
     return engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedModels:
-    """A target, its draft model if there is one, and the ids that the draft model must not propose."""
+    """A target, its draft model if there is one, the ids that may not be proposed, and what to know."""
 
     target: Model
     draft: Model | None = None
     forbidden: frozenset[int] = frozenset()
+    notes: tuple[str, ...] = ()
 
     def close(self) -> None:
         """Free both."""
@@ -132,7 +133,10 @@ def load_models(
         return resolve(str(name), offline=offline, progress=progress)
 
     target_files = find(target)
-    draft_files = find(draft) if draft is not None and is_model(draft) else None
+    try:
+        draft_files = find(draft) if draft is not None and is_model(draft) else None
+    except StoreError as error:
+        raise StoreError(f"the draft: {error}; or use ngram, or none") from error
     with ExitStack() as undo:
         model = open_model(target_files.path, name=_name(target_files), provider=provider, options=options)
         undo.callback(model.close)
@@ -147,7 +151,9 @@ def load_models(
             )
             undo.callback(draft_model.close)
             match = require_same_vocabulary(model.vocab, draft_model.vocab)
-            loaded = LoadedModels(target=model, draft=draft_model, forbidden=_forbidden(match))
+            loaded = LoadedModels(
+                target=model, draft=draft_model, forbidden=_forbidden(match), notes=_notes(match)
+            )
         undo.pop_all()
     return loaded
 
@@ -196,6 +202,11 @@ def _options_of_draft(options: GgufOptions, target: Model, path: Path) -> GgufOp
     if n_trained and not is_stretched:
         n_ctx = min(n_ctx, n_trained)
     return replace(options, n_ctx=n_ctx, exact=False)
+
+
+def _notes(match: VocabularyMatch) -> tuple[str, ...]:
+    """What a user should know of a pair that is not quite of one vocabulary."""
+    return (f"the draft's vocabulary is {match.explain()}",) if match.differing or match.policies else ()
 
 
 def _forbidden(match: VocabularyMatch) -> frozenset[int]:
