@@ -7,7 +7,7 @@ import pytest
 
 from leadout import Params, load
 from leadout.engine.schedule import FixedSchedule
-from leadout.errors import InputError, ModelFileError, VocabularyError
+from leadout.errors import InputError, ModelFileError, StoreError, VocabularyError
 from leadout.models.options import GgufOptions
 from leadout.testing.tiny_gguf import write_tiny_gguf
 
@@ -200,3 +200,18 @@ def test_a_draft_of_a_stretched_target_is_stretched_too(files):
 def need_llama():
     if find_spec("llama_cpp") is None:
         pytest.skip("the llama provider is not installed")
+
+
+def test_what_differs_in_a_drafts_vocabulary_is_said(files, tmp_path):
+    other_end = write_tiny_gguf(tmp_path / "end.gguf", seed=2, n_ctx_train=256, eos=3)
+    with load(files["target"], other_end) as engine:
+        [said] = engine.notes
+    assert said.startswith("the draft's vocabulary is compatible: ")
+    assert "EOS" in said
+    with load(files["target"], files["draft"]) as engine:
+        assert engine.notes == ()
+
+
+def test_a_misspelled_draft_word_points_to_the_words(files):
+    with pytest.raises(StoreError, match=r"the draft: model 'ngrm' is not .*; or use ngram, or none"):
+        load(files["target"], "ngrm")

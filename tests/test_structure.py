@@ -24,7 +24,7 @@ ALLOWED = {
     "loading": {"errors", "checks", "core", "models", "drafters", "engine", "store"},
     "cli": {"errors", "checks", "core", "models", "drafters", "engine", "store", "loading", "proof", "bench"},
     "__main__": {"cli"},
-    "__init__": {"errors", "core", "engine", "loading"},
+    "__init__": {"errors", "core", "engine", "loading", "models"},
 }
 BACKENDS = {"llama_cpp", "ik_llama_cpp", "torch", "transformers"}
 

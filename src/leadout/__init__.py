@@ -11,21 +11,38 @@ if TYPE_CHECKING:
     from leadout.engine.events import Event, Finished, Round, Speculation, Started, Token
     from leadout.engine.params import Params
     from leadout.engine.result import Result, Usage
-    from leadout.errors import LeadoutError
+    from leadout.engine.schedule import FixedSchedule, StepSchedule
+    from leadout.errors import (
+        InputError,
+        LeadoutError,
+        ModelFileError,
+        ProviderError,
+        StoreError,
+        VocabularyError,
+    )
     from leadout.loading import load
+    from leadout.models.options import GgufOptions
 
 _HOMES = {
     "Engine": "leadout.engine.engine",
     "Event": "leadout.engine.events",
     "Finished": "leadout.engine.events",
+    "FixedSchedule": "leadout.engine.schedule",
+    "GgufOptions": "leadout.models.options",
+    "InputError": "leadout.errors",
     "LeadoutError": "leadout.errors",
+    "ModelFileError": "leadout.errors",
     "Params": "leadout.engine.params",
+    "ProviderError": "leadout.errors",
     "Result": "leadout.engine.result",
     "Round": "leadout.engine.events",
     "Speculation": "leadout.engine.events",
     "Started": "leadout.engine.events",
+    "StepSchedule": "leadout.engine.schedule",
+    "StoreError": "leadout.errors",
     "Token": "leadout.engine.events",
     "Usage": "leadout.engine.result",
+    "VocabularyError": "leadout.errors",
     "load": "leadout.loading",
 }
 
@@ -33,14 +50,22 @@ __all__ = [
     "Engine",
     "Event",
     "Finished",
+    "FixedSchedule",
+    "GgufOptions",
+    "InputError",
     "LeadoutError",
+    "ModelFileError",
     "Params",
+    "ProviderError",
     "Result",
     "Round",
     "Speculation",
     "Started",
+    "StepSchedule",
+    "StoreError",
     "Token",
     "Usage",
+    "VocabularyError",
     "__version__",
     "load",
 ]

@@ -20,7 +20,7 @@ from leadout.engine.memory import Memory, keep, recall
 from leadout.engine.pace import LONGEST_DRAFT, PacedSchedule
 from leadout.engine.schedule import MAX_K, Schedule
 from leadout.engine.startup import measure
-from leadout.errors import InputError
+from leadout.errors import InputError, StoreError
 from leadout.models.base import Model
 from leadout.models.header import read_header
 from leadout.models.match import VocabularyMatch, require_same_vocabulary
@@ -108,14 +108,14 @@ def load(
         drafter = _drafter(draft, models, lookups=lookups)
         if schedule is None:
             schedule = _paced(models, drafter, longest)
-        engine = Engine(models.target, drafter, schedule=schedule, exact=exact)
+        engine = Engine(models.target, drafter, schedule=schedule, exact=exact, notes=models.notes)
         undo.pop_all()
     return engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedModels:
-    """A target, its draft model if there is one, and the ids that the draft model must not propose.
+    """A target, its draft model if there is one, the ids that may not be proposed, and what to know.
 
     `key` names everything that a measurement of the two depends on.
     """
@@ -124,6 +124,7 @@ class LoadedModels:
     draft: Model | None = None
     forbidden: frozenset[int] = frozenset()
     key: str = ""
+    notes: tuple[str, ...] = ()
 
     def close(self) -> None:
         """Free both."""
@@ -156,7 +157,10 @@ def load_models(
         return resolve(str(name), offline=offline, progress=progress)
 
     target_files = find(target)
-    draft_files = find(draft) if draft is not None and is_model(draft) else None
+    try:
+        draft_files = find(draft) if draft is not None and is_model(draft) else None
+    except StoreError as error:
+        raise StoreError(f"the draft: {error}; or use ngram, or none") from error
     with ExitStack() as undo:
         model = open_model(target_files.path, name=_name(target_files), provider=provider, options=options)
         undo.callback(model.close)
@@ -173,7 +177,7 @@ def load_models(
             match = require_same_vocabulary(model.vocab, draft_model.vocab)
             loaded = LoadedModels(
                 target=model, draft=draft_model, forbidden=_forbidden(match),
-                key=f"{model.key}-{draft_model.key}",
+                key=f"{model.key}-{draft_model.key}", notes=_notes(match),
             )  # fmt: skip
         undo.pop_all()
     return loaded
@@ -253,6 +257,11 @@ def _options_of_draft(options: GgufOptions, target: Model, path: Path) -> GgufOp
     if n_trained and not is_stretched:
         n_ctx = min(n_ctx, n_trained)
     return replace(options, n_ctx=n_ctx, exact=False)
+
+
+def _notes(match: VocabularyMatch) -> tuple[str, ...]:
+    """What a user should know of a pair that is not quite of one vocabulary."""
+    return (f"the draft's vocabulary is {match.explain()}",) if match.differing or match.policies else ()
 
 
 def _forbidden(match: VocabularyMatch) -> frozenset[int]:

@@ -13,7 +13,8 @@ def test_plain_always_comes_first_and_once():
 
 
 def test_names_round_trip():
-    text = "plain,fixed:4,step:2@ik,ngram:1,auto,auto@ik,plain@llama,llama-server:lookup,llama-cpp-python,openvino"
+    text = "plain,plain@llama,fixed:4,step:2@ik,ngram:1,auto,auto@ik"
+    text += ",llama-server:lookup,llama-cpp-python,openvino:draft"
     names = [spec.name for spec in parse_specs(text)]
     assert names == text.split(",")
     assert parse_specs(",".join(names)) == parse_specs(text)

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from leadout.engine.result import Result
 
 SINGLE = "smollm2-135m"
-CORRECT_A_TEXT = """\
-Fix the spelling mistakes in this text and give the whole text:
+REPEAT_A_TEXT = """\
+Repeat this text word for word:
 
-The lighthouse stands on the northen cliff. Every evening the keeper climbs the stairs of the lighthouse and \
-lights the lamp. Every morning the keeper climbs the stairs of the lighthouse and puts out the lamp."""
+The lighthouse stands on the northern cliff. Every evening the keeper climbs the stairs of the lighthouse \
+and lights the lamp. Every morning the keeper climbs the stairs of the lighthouse and puts out the lamp."""
 WRITE_CODE = (
     "Write a Python function that returns the n-th Fibonacci number, with a docstring, and a test for it."
 )
@@ -81,9 +81,7 @@ def demo(
     options: GgufOptions,
 ) -> None:
     """Answer a short task with a small model, plainly and with a drafter: same text, both speeds."""
-    target, draft, task = (
-        (SINGLE, "ngram", CORRECT_A_TEXT) if pair is None else (*find_pair(pair), WRITE_CODE)
-    )
+    target, draft, task = (SINGLE, "ngram", REPEAT_A_TEXT) if pair is None else (*find_pair(pair), WRITE_CODE)
     choice = replace(choice, draft=draft, k=demo_options.k)
     with open_engine(target, choice, options, DraftModelOptions()) as engine:
         comparison = compare(engine, task, demo_options, shows_answer=not json)
@@ -218,5 +216,5 @@ def _verdict(comparison: Comparison) -> str:
         return "The answer was too short to time."
     times = f"{speedup:.2f} times the speed of plain decoding, for this task on this machine"
     if speedup < 1:
-        return f"Slower here: {times}; drafts cost more than they save, so decode plainly (--draft none)."
+        return f"Slower here: {times}; drafts cost more than they save on this task and machine."
     return f"{times}. Other tasks gain less, or nothing." if speculation.drafter == "ngram" else f"{times}."

@@ -28,7 +28,9 @@ def open_engine(
     has_model = is_model(choice.draft)
     check_draft_flags(choice, draft_options, has_model=has_model)
     if options.exact and choice.draft != "none":
-        note("exact mode: which pass widths keep the bits is measured once a file; that may take a minute")
+        note(
+            "exact mode: which pass widths keep the bits is measured once for a file, which may take a minute"
+        )
     return load(
         target,
         choice.draft,
@@ -50,3 +52,5 @@ def announce(engine: Engine) -> None:
     info = engine.target.info
     reason = engine.speculation.reason
     note(f"{info.name} through {info.provider} ({info.provider_reason}); speculation {reason}")
+    for each in engine.notes:
+        note(each)

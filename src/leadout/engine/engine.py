@@ -47,6 +47,8 @@ class Engine:
         Longest piece of a prompt that is read in one pass.
     generator : callable
         Makes the random generator of each unseeded answer; the default takes fresh entropy each time.
+    notes : tuple of str
+        What a user of this pair of models should know.
     """
 
     def __init__(
@@ -58,26 +60,36 @@ class Engine:
         exact: bool = False,
         prefill_batch: int = PREFILL_BATCH,
         generator: Callable[[], np.random.Generator] = np.random.default_rng,
+        notes: tuple[str, ...] = (),
     ) -> None:
         if prefill_batch < 1:
             raise InputError(f"prefill_batch is {prefill_batch}; it must be at least 1")
         self._target, self._drafter = target, drafter
-        widths = target.exact_widths() if exact and drafter is not None else None
         self._generation = Generation(
-            target, drafter, schedule or FixedSchedule(),
-            widths=widths, prefill_batch=prefill_batch, generator=generator,
-        )  # fmt: skip
+            target,
+            drafter,
+            schedule or FixedSchedule(),
+            widths=target.exact_widths() if exact and drafter is not None else None,
+            prefill_batch=prefill_batch,
+            generator=generator,
+        )
         self._busy = threading.Lock()
         # Held while caches change, not while a reader looks at an event. Reentrant, as a forgotten iterator
         # may be collected, and closed, in the middle of it.
         self._stepping = threading.RLock()
         self._cancelled = threading.Event()
         self._closed = False
+        self._notes = notes
 
     @property
     def target(self) -> Model:
         """The target model."""
         return self._target
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user of this pair of models should know; most pairs have none."""
+        return self._notes
 
     @property
     def speculation(self) -> Speculation:

@@ -21,6 +21,8 @@ class Params(Sampling):
 
     Parameters
     ----------
+    logit_bias, repetition_penalty, frequency_penalty, presence_penalty, temperature, top_k, top_p, min_p
+        The sampling law, as in `leadout.core.values.Sampling`, with its defaults.
     max_tokens : int >= 1 or None
         Longest answer in tokens; None goes on to the end of the context.
     stop : tuple of str
