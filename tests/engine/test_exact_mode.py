@@ -56,3 +56,10 @@ def test_schedule_that_steps_below_every_exact_width_is_told_from_there_on():
     assert result.speculation.reason == (
         "off after 2 tokens: in exact mode, as k is 2 and table is exact at these widths (k + 1) alone: 1, 4"
     )
+
+
+def test_slots_never_share_a_pass_with_or_without_drafts():
+    for drafter in (None, ScriptedDrafter.always(1)):
+        model = TableModel(hashed(8), n_vocab=8, n_slots=2, widths={1, 2})
+        Engine(model, drafter, exact=True).generate_many([1, 2], replace(GREEDY, max_tokens=5, n=2))
+        assert {len(fed) for fed in model.passes} == {1}

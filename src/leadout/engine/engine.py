@@ -69,7 +69,7 @@ class Engine:
             target,
             drafter,
             schedule or FixedSchedule(),
-            widths=target.exact_widths() if exact and drafter is not None else None,
+            widths=_exact_widths(target, drafter) if exact else None,
             prefill_batch=prefill_batch,
             generator=generator,
         )
@@ -244,6 +244,11 @@ class Engine:
             if self._closed:
                 raise BackendError("the engine was closed during this generation")
             return next(steps, None)
+
+
+def _exact_widths(target: Model, drafter: Drafter | None) -> frozenset[int]:
+    """The widths that passes may have; where nothing drafts, single tokens need no measurement."""
+    return frozenset({1}) if drafter is None else target.exact_widths()
 
 
 def _whole_numbers(prompt: Sequence[int]) -> list[int]:
