@@ -208,12 +208,16 @@ def test_importing_the_models_loads_no_library():
 @pytest.mark.parametrize(
     ("hidden", "provider", "message"),
     [
-        ("ik_llama_cpp", "ik", r'needs ik-llama-cpp-python; install it with: pip install "leadout\[ik\]"'),
-        ("llama_cpp", "llama", r'needs llama-cpp-python; install it with: pip install "leadout\[llama\]"'),
+        (
+            "ik_llama_cpp",
+            "ik",
+            r"needs ik-llama-cpp-python; install it with: pip install ik-llama-cpp-python",
+        ),
+        ("llama_cpp", "llama", r"needs llama-cpp-python; install it with: pip install llama-cpp-python"),
         (
             "both",
             "auto",
-            r'no library for GGUF files is installed; install one with: pip install "leadout\[ik\]"',
+            r"no library for GGUF files is installed; install one with: pip install ik-llama-cpp-python",
         ),
     ],
 )
