@@ -40,11 +40,11 @@ FAILED = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """How much the demonstration runs. With k = 3 a verify pass has four tokens, where ik is cheap."""
+    """How much the demonstration runs; k is the most that may be drafted in a round."""
 
     max_tokens: int = 64
     repeats: int = 3
-    k: int = 3
+    k: int = 8
 
     def __post_init__(self) -> None:
         if not 1 <= self.repeats <= 100:
@@ -57,7 +57,7 @@ OPTIONS = Group(
     flags=(
         Flag("max_tokens", "Length of the answer in tokens.", metavar="N"),
         Flag("repeats", "Timed runs of each kind; plain and drafted ones alternate.", metavar="N"),
-        Flag("k", "Tokens to draft in a round.", names=("-k",), metavar="N"),
+        Flag("k", "Most tokens to draft in a round.", names=("-k",), metavar="N"),
     ),
 )
 
@@ -82,7 +82,8 @@ def demo(
 ) -> None:
     """Answer a short task with a small model, plainly and with a drafter: same text, both speeds."""
     target, draft, task = (SINGLE, "ngram", REPEAT_A_TEXT) if pair is None else (*find_pair(pair), WRITE_CODE)
-    choice = replace(choice, draft=draft, k=demo_options.k)
+    # No lookups beside a draft model: the runs repeat one answer, which they would simply remember.
+    choice = replace(choice, draft=draft, lookups=False, k=demo_options.k)
     with open_engine(target, choice, options, DraftModelOptions()) as engine:
         comparison = compare(engine, task, demo_options, shows_answer=not json)
     if json:
@@ -210,7 +211,7 @@ def _drafter(comparison: Comparison) -> str:
 
 def _verdict(comparison: Comparison) -> str:
     speculation, speedup = comparison.drafted[0].speculation, comparison.speedup
-    if not speculation.enabled:
+    if not any(result.usage.drafted for result in comparison.drafted):
         return f"Nothing was drafted: speculation {speculation.reason}."
     if speedup is None:
         return "The answer was too short to time."
