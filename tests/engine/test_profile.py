@@ -140,3 +140,10 @@ def test_a_threshold_out_of_range_is_refused():
     with pytest.raises(InputError, match=r"threshold is 1.5; it must be a probability in 0\.\.1"):
         ConfidenceSchedule(threshold=1.5)
     assert ConfidenceSchedule().name == "confidence >= 0.7, k<=8"
+
+
+def test_a_width_measured_in_a_busy_moment_is_not_believed_and_measured_anew():
+    profile = Profile(CostTable(widths=((1, 0.004), (2, 0.005), (3, 0.34))))
+    assert [width for width, _ in profile.costs.widths] == [1, 2]
+    profile.saw_verify(3, 0.007)
+    assert profile.costs.verify_s(3) == pytest.approx(0.007)

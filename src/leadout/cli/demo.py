@@ -40,11 +40,11 @@ FAILED = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """How much the demonstration runs; k is the most that may be drafted in a round."""
+    """How much the demonstration runs. It always drafts k tokens, to show what that brings or costs."""
 
     max_tokens: int = 64
     repeats: int = 3
-    k: int = 8
+    k: int = 3
 
     def __post_init__(self) -> None:
         if not 1 <= self.repeats <= 100:
@@ -57,7 +57,7 @@ OPTIONS = Group(
     flags=(
         Flag("max_tokens", "Length of the answer in tokens.", metavar="N"),
         Flag("repeats", "Timed runs of each kind; plain and drafted ones alternate.", metavar="N"),
-        Flag("k", "Most tokens to draft in a round.", names=("-k",), metavar="N"),
+        Flag("k", "Tokens to draft in a round.", names=("-k",), metavar="N"),
     ),
 )
 
@@ -83,7 +83,7 @@ def demo(
     """Answer a short task with a small model, plainly and with a drafter: same text, both speeds."""
     target, draft, task = (SINGLE, "ngram", REPEAT_A_TEXT) if pair is None else (*find_pair(pair), WRITE_CODE)
     # No lookups beside a draft model: the runs repeat one answer, which they would simply remember.
-    choice = replace(choice, draft=draft, lookups=False, k=demo_options.k)
+    choice = replace(choice, draft=draft, lookups=False, k=demo_options.k, schedule="fixed")
     with open_engine(target, choice, options, DraftModelOptions()) as engine:
         comparison = compare(engine, task, demo_options, shows_answer=not json)
     if json:

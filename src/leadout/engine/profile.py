@@ -22,6 +22,7 @@ _LARGEST_SURPRISE = 0.5  # in natural logarithms of seconds; an outlier counts a
 _N_UNSURE = 3  # samples after which surprises are bounded
 _FAR_OFF = math.log(2)
 _N_FAR_OFF = 100
+_STEEPEST = 1.5  # a pass of w tokens that took longer than this many times w single ones was disturbed
 
 
 @dataclass(slots=True)
@@ -78,7 +79,11 @@ class Profile:
         """
         if self._costs is None:
             drift = math.exp(self._log_drift)
-            widths = tuple((width, cost.seconds * drift) for width, cost in sorted(self._widths.items()))
+            widths = tuple(
+                (width, cost.seconds * drift)
+                for width, cost in sorted(self._widths.items())
+                if self._is_plausible(width)
+            )
             single = self._widths[1].seconds if 1 in self._widths else 0.0
             draft = _FIRST_DRAFT * single if self._draft is None else self._draft.seconds
             read = _FIRST_READ * draft if self._read is None else self._read.seconds
@@ -93,7 +98,7 @@ class Profile:
             return
         self._costs = None
         cost = self._widths.get(width)
-        if cost is None:
+        if cost is None or not self._is_plausible(width):
             self._widths[width] = _Cost(seconds / math.exp(self._log_drift), 1)
             return
         surprise = math.log(seconds / cost.seconds) - self._log_drift
@@ -101,6 +106,11 @@ class Profile:
         cost.learn(surprise)
         if is_sure:
             self._drift(max(-_LARGEST_SURPRISE, min(_LARGEST_SURPRISE, surprise)))
+
+    def _is_plausible(self, width: int) -> bool:
+        """Whether what is known of this width can be its cost, and not a busy moment of the machine."""
+        single = self._widths.get(1)
+        return single is None or self._widths[width].seconds <= _STEEPEST * width * single.seconds
 
     def saw_draft(self, n_passes: int, n_unread: int, seconds: float) -> None:
         """So many draft passes, the first of which read `n_unread` tokens, took this long."""
