@@ -100,9 +100,15 @@ def load(
     exact = exact or options.exact
     options = replace(options, exact=exact)
     models = load_models(
-        target, draft, options=options, draft_options=draft_options,
-        provider=provider, draft_provider=draft_provider, offline=offline, progress=progress,
-    )  # fmt: skip
+        target,
+        draft,
+        options=options,
+        draft_options=draft_options,
+        provider=provider,
+        draft_provider=draft_provider,
+        offline=offline,
+        progress=progress,
+    )
     with ExitStack() as undo:
         undo.callback(models.close)
         drafter = _drafter(draft, models, lookups=lookups)
@@ -176,9 +182,12 @@ def load_models(
             undo.callback(draft_model.close)
             match = require_same_vocabulary(model.vocab, draft_model.vocab)
             loaded = LoadedModels(
-                target=model, draft=draft_model, forbidden=_forbidden(match),
-                key=f"{model.key}-{draft_model.key}", notes=_notes(match),
-            )  # fmt: skip
+                target=model,
+                draft=draft_model,
+                forbidden=_forbidden(match),
+                key=f"{model.key}-{draft_model.key}",
+                notes=_notes(match),
+            )
         undo.pop_all()
     return loaded
 

@@ -96,8 +96,9 @@ def bench(
             closing.callback(models[provider].close)
         contenders = [
             own_contender(spec, models[spec.provider], drafts_ngrams=draft == "ngram", exact=gguf.exact)
-            for spec in specs if not spec.is_peer
-        ]  # fmt: skip
+            for spec in specs
+            if not spec.is_peer
+        ]
         units = units_for(options, models[""].target, contenders[0], notes)
         setup = _setup(models[""], units, options, gguf)
         peers = _peers([spec for spec in specs if spec.is_peer], setup, closing, notes)
@@ -125,10 +126,12 @@ def units_for(options: BenchOptions, target: Model, plain: Contender, notes: lis
     for name in options.workload_names:
         workload = _shortened(read_workload(cast("WorkloadName", name)), options.n_calls)
         units = make_units(
-            workload, target.vocab,
+            workload,
+            target.vocab,
             lambda prompt, longest: answerer.answer(prompt, replace(options.params, max_tokens=longest)).ids,
-            max_tokens=options.max_tokens, limit=options.n_prompts,
-        )  # fmt: skip
+            max_tokens=options.max_tokens,
+            limit=options.n_prompts,
+        )
         for unit in units:
             needed = len(unit.calls[-1]) + unit.max_tokens
             if needed <= target.info.n_ctx:

@@ -82,10 +82,13 @@ class LlamaCppPythonPeer:
                 break
         passes = len(ids) if self._lookup is None else 1 + self._lookup.calls
         return Answer(
-            ids=tuple(ids), first_s=first_s, decode_s=last - started - first_s, passes=passes,
+            ids=tuple(ids),
+            first_s=first_s,
+            decode_s=last - started - first_s,
+            passes=passes,
             drafted=0 if self._lookup is None else self._lookup.drafted,
             accepted=max(0, len(ids) - passes),
-        )  # fmt: skip
+        )
 
     def close(self) -> None:
         """Free the model."""

@@ -41,9 +41,22 @@ def server_command(settings: PeerSettings, help_text: str, port: int) -> list[st
     """
     layers = ALL_LAYERS if settings.n_gpu_layers < 0 else settings.n_gpu_layers
     command = [
-        settings.program, "-m", settings.target, "--host", "127.0.0.1", "--port", str(port),
-        "-np", "1", "-c", str(settings.n_ctx), "-t", str(settings.n_threads), "-ngl", str(layers),
-    ]  # fmt: skip
+        settings.program,
+        "-m",
+        settings.target,
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "-np",
+        "1",
+        "-c",
+        str(settings.n_ctx),
+        "-t",
+        str(settings.n_threads),
+        "-ngl",
+        str(layers),
+    ]
     has_types = "--spec-type" in help_text
     if settings.mode == "draft":
         command += ["-md", settings.draft]
@@ -96,10 +109,15 @@ class LlamaServerPeer:
         if self._process is None:
             raise ProviderError("llama-server is closed")
         asked: dict[str, object] = {
-            "prompt": list(prompt), "n_predict": params.max_tokens, "temperature": params.temperature,
-            "top_k": params.top_k if params.temperature > 0 else 1, "top_p": params.top_p,
-            "min_p": params.min_p, "cache_prompt": self._keeps, "return_tokens": True,
-        }  # fmt: skip
+            "prompt": list(prompt),
+            "n_predict": params.max_tokens,
+            "temperature": params.temperature,
+            "top_k": params.top_k if params.temperature > 0 else 1,
+            "top_p": params.top_p,
+            "min_p": params.min_p,
+            "cache_prompt": self._keeps,
+            "return_tokens": True,
+        }
         if params.seed is not None:
             asked["seed"] = params.seed % 2**32
         self._keeps = self._is_used = True
@@ -175,9 +193,13 @@ def read_completion(said: dict[str, Any], ends: frozenset[int]) -> Answer:
         ids.pop()
     accepted = int(timings.get("draft_n_accepted", 0))
     return Answer(
-        ids=tuple(ids), first_s=first_s, decode_s=decode_s, passes=max(0, len(ids) - accepted),
-        drafted=int(timings.get("draft_n", 0)), accepted=accepted,
-    )  # fmt: skip
+        ids=tuple(ids),
+        first_s=first_s,
+        decode_s=decode_s,
+        passes=max(0, len(ids) - accepted),
+        drafted=int(timings.get("draft_n", 0)),
+        accepted=accepted,
+    )
 
 
 def _output(program: str, option: str) -> str:

@@ -74,25 +74,38 @@ class TransformersPeer:
             torch.manual_seed(params.seed % 2**63)
         law: dict[str, Any] = {"do_sample": False}
         if params.temperature > 0:
-            law = {"do_sample": True, "temperature": params.temperature, "top_k": params.top_k,
-                   "top_p": params.top_p, "min_p": params.min_p}  # fmt: skip
+            law = {
+                "do_sample": True,
+                "temperature": params.temperature,
+                "top_k": params.top_k,
+                "top_p": params.top_p,
+                "min_p": params.min_p,
+            }
         ids = torch.tensor([list(prompt)], device=self._device)
         watch = Stopwatch()
         started = perf_counter()
         with torch.inference_mode():
             out = self._target.generate(
-                ids, attention_mask=torch.ones_like(ids), max_new_tokens=params.max_tokens, streamer=watch,
-                eos_token_id=self._ends, pad_token_id=self._ends[0] if self._ends else None,
-                **law, **self._help,
-            )  # fmt: skip
+                ids,
+                attention_mask=torch.ones_like(ids),
+                max_new_tokens=params.max_tokens,
+                streamer=watch,
+                eos_token_id=self._ends,
+                pad_token_id=self._ends[0] if self._ends else None,
+                **law,
+                **self._help,
+            )
         said = [int(token) for token in out[0, len(prompt) :]]
         if said and said[-1] in self._ends:
             said.pop()
         passes = len(watch.times) - 1
         return Answer(
-            ids=tuple(said), first_s=watch.times[1] - started, decode_s=watch.times[-1] - watch.times[1],
-            n_first=watch.sizes[1], passes=passes,
-        )  # fmt: skip
+            ids=tuple(said),
+            first_s=watch.times[1] - started,
+            decode_s=watch.times[-1] - watch.times[1],
+            n_first=watch.sizes[1],
+            passes=passes,
+        )
 
     def close(self) -> None:
         """The process ends after this."""

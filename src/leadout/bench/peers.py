@@ -23,8 +23,11 @@ from leadout.engine.params import Params
 from leadout.errors import ProviderError
 
 MODULES = {"llama-cpp-python": "llama_cpp", "transformers": "transformers", "openvino": "openvino_genai"}
-PACKAGES = {"llama-cpp-python": "llama-cpp-python", "transformers": "transformers torch gguf accelerate",
-            "openvino": "openvino-genai"}  # fmt: skip
+PACKAGES = {
+    "llama-cpp-python": "llama-cpp-python",
+    "transformers": "transformers torch gguf accelerate",
+    "openvino": "openvino-genai",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +107,16 @@ class PeerSetup:
         can = PEERS[spec.kind]
         mode = spec.mode or next(each for each in can if each != "draft" or self.draft is not None)
         return PeerSettings(
-            kind=spec.kind, mode=mode, target=str(self.target.absolute()),
+            kind=spec.kind,
+            mode=mode,
+            target=str(self.target.absolute()),
             draft=str(self.draft.absolute()) if self.draft is not None and mode == "draft" else "",
-            n_ctx=self.n_ctx, n_threads=self.n_threads, n_gpu_layers=self.n_gpu_layers, ends=self.ends,
+            n_ctx=self.n_ctx,
+            n_threads=self.n_threads,
+            n_gpu_layers=self.n_gpu_layers,
+            ends=self.ends,
             program=self.program,
-        )  # fmt: skip
+        )
 
 
 def open_peer(settings: PeerSettings) -> Peer:
@@ -175,9 +183,13 @@ class ProcessPeer:
     def answer(self, prompt: Sequence[int], params: Params) -> Answer:
         """What the library answers, by its own clock."""
         law = {
-            "temperature": params.temperature, "top_k": params.top_k, "top_p": params.top_p,
-            "min_p": params.min_p, "seed": params.seed, "max_tokens": params.max_tokens,
-        }  # fmt: skip
+            "temperature": params.temperature,
+            "top_k": params.top_k,
+            "top_p": params.top_p,
+            "min_p": params.min_p,
+            "seed": params.seed,
+            "max_tokens": params.max_tokens,
+        }
         read = self._ask({"answer": {"prompt": list(prompt), "params": law}})
         return Answer(**{**read, "ids": tuple(read["ids"])})
 

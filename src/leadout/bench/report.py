@@ -122,14 +122,19 @@ def raw_answers(run: Run, plain: str) -> list[dict[str, object]]:
     reference = {each.place: each.answer for each in run.answers if each.contender == plain}
     return [
         {
-            "workload": each.workload, "unit": each.unit, "call": each.call, "repeat": each.repeat,
-            "contender": each.contender, "prompt_tokens": each.prompt_tokens,
+            "workload": each.workload,
+            "unit": each.unit,
+            "call": each.call,
+            "repeat": each.repeat,
+            "contender": each.contender,
+            "prompt_tokens": each.prompt_tokens,
             "same_as_plain": each.answer.ids == reference[each.place].ids,
             "differs_at": each.answer.agrees_until(reference[each.place]),
             **each.answer.to_json(),
         }
-        for each in run.answers if each.place in reference
-    ]  # fmt: skip
+        for each in run.answers
+        if each.place in reference
+    ]
 
 
 def _figures(

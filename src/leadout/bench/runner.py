@@ -112,11 +112,16 @@ def _answers(unit: Unit, contender: Contender, params: Params, repeat: int) -> l
     params = replace(params, max_tokens=unit.max_tokens)
     return [
         Taken(
-            workload=unit.workload, unit=unit.name, call=call, repeat=repeat, contender=contender.name,
-            prompt_tokens=len(prompt), answer=answerer.answer(prompt, params),
+            workload=unit.workload,
+            unit=unit.name,
+            call=call,
+            repeat=repeat,
+            contender=contender.name,
+            prompt_tokens=len(prompt),
+            answer=answerer.answer(prompt, params),
         )
         for call, prompt in enumerate(unit.calls)
-    ]  # fmt: skip
+    ]
 
 
 def _warm_up(unit: Unit) -> list[int]:

@@ -88,8 +88,12 @@ def main(  # noqa: PLR0917
         costs = measure(models, WIDTHS, length=length, repeats=repeats)
     Console().print(widths_table(costs))
     arguments: dict[str, object] = {
-        "model": model, "length": length, "repeats": repeats, "threads": threads, "seed": 0,
-    }  # fmt: skip
+        "model": model,
+        "length": length,
+        "repeats": repeats,
+        "threads": threads,
+        "seed": 0,
+    }
     write_record(out, "widths", arguments, {"verify_ms_by_width": costs})
 
 

@@ -30,9 +30,13 @@ BENCH = Group(
     kind=BenchOptions,
     panel="Benchmark",
     flags=(
-        Flag("vs", "Contenders: plain, ngram:K, fixed:K, step:K (K tokens a round), auto, each with @ik or "
-             "@llama if need be; llama-cpp-python, llama-server, transformers, openvino, each with "
-             ":plain, :lookup or :draft.", metavar="LIST"),
+        Flag(
+            "vs",
+            "Contenders: plain, ngram:K, fixed:K, step:K (K tokens a round), auto, each with @ik or "
+            "@llama if need be; llama-cpp-python, llama-server, transformers, openvino, each with "
+            ":plain, :lookup or :draft.",
+            metavar="LIST",
+        ),
         Flag("workloads", "chat, code, edit, extraction, maths, long_document, agent.", metavar="LIST"),
         Flag("n_prompts", "Prompts per workload.", names=("--prompts",), metavar="N", unset="all"),
         Flag("n_calls", "Calls of the agent loop.", names=("--calls",), metavar="N", unset="all"),
@@ -44,11 +48,15 @@ BENCH = Group(
         Flag("out", "The JSON file that keeps everything.", metavar="FILE"),
         Flag("picture", "Also draw it: .svg, .png or .pdf.", metavar="FILE", unset="none"),
     ),
-)  # fmt: skip
+)
 
 
-@takes(bench_options=BENCH, choice=CHOICE.without("draft", "lookups", "k", "schedule"), options=MODEL,
-       draft_options=DRAFT_MODEL)  # fmt: skip
+@takes(
+    bench_options=BENCH,
+    choice=CHOICE.without("draft", "lookups", "k", "schedule"),
+    options=MODEL,
+    draft_options=DRAFT_MODEL,
+)
 def bench(
     target: Target,
     *,
@@ -76,18 +84,28 @@ def bench(
     def load(provider: str) -> LoadedModels:
         taken = cast("ProviderChoice", provider or choice.provider)
         return load_models(
-            target, draft, options=options, draft_options=draft_options.applied_to(options),
-            provider=taken, draft_provider=taken if has_model else "auto",
-            offline=choice.offline, progress=BarProgress(),
-        )  # fmt: skip
+            target,
+            draft,
+            options=options,
+            draft_options=draft_options.applied_to(options),
+            provider=taken,
+            draft_provider=taken if has_model else "auto",
+            offline=choice.offline,
+            progress=BarProgress(),
+        )
 
     with StepProgress(is_quiet=json) as progress:
         done = measure(load, bench_options, options, draft=draft, progress=progress.show)
     arguments: dict[str, object] = {
-        "target": target, "draft": draft, **asdict(bench_options), "out": bench_options.out.name,
+        "target": target,
+        "draft": draft,
+        **asdict(bench_options),
+        "out": bench_options.out.name,
         "picture": None if bench_options.picture is None else bench_options.picture.name,
-        "options": asdict(options), "draft_options": asdict(draft_options), "provider": choice.provider,
-    }  # fmt: skip
+        "options": asdict(options),
+        "draft_options": asdict(draft_options),
+        "provider": choice.provider,
+    }
     write_record(bench_options.out, "bench", arguments, done.to_json("plain"))
     record = json_format.loads(bench_options.out.read_text(encoding="utf-8"))
     if json:

@@ -53,14 +53,26 @@ PENALTIES = (
     Flag("repetition_penalty", "Factor on tokens of prompt and answer; 1 is off.", metavar="F"),
     Flag("frequency_penalty", "Subtracted per occurrence in the answer, -2..2.", metavar="F"),
     Flag("presence_penalty", "Subtracted once from tokens of the answer, -2..2.", metavar="F"),
-    Flag("logit_bias", "Add BIAS to a token's logit; may be repeated.", metavar="ID=BIAS",
-         repeated=True, parse=parse_biases, unset="none"),
-)  # fmt: skip
+    Flag(
+        "logit_bias",
+        "Add BIAS to a token's logit; may be repeated.",
+        metavar="ID=BIAS",
+        repeated=True,
+        parse=parse_biases,
+        unset="none",
+    ),
+)
 LENGTH = (
     Flag("max_tokens", "Longest answer in tokens.", metavar="N", unset="to the end of the context"),
-    Flag("stop", "End the answer before this text; may be repeated.", metavar="TEXT",
-         repeated=True, parse=tuple, unset="none"),
-)  # fmt: skip
+    Flag(
+        "stop",
+        "End the answer before this text; may be repeated.",
+        metavar="TEXT",
+        repeated=True,
+        parse=tuple,
+        unset="none",
+    ),
+)
 VERIFICATION = Flag(
     "verification",
     "Rule that checks drafts; auto is greedy at temperature 0, coupled with a seed, else block.",
@@ -158,18 +170,30 @@ CHOICE = Group(
     kind=Choice,
     panel="Speculation",
     flags=(
-        Flag("draft", "What drafts: none; suffix (looks up this text and earlier answers); ngram (looks up "
-             "this text); auto, which is both; or a draft model's name or path.",
-             metavar="none|auto|suffix|ngram|MODEL"),
+        Flag(
+            "draft",
+            "What drafts: none; suffix (looks up this text and earlier answers); ngram (looks up "
+            "this text); auto, which is both; or a draft model's name or path.",
+            metavar="none|auto|suffix|ngram|MODEL",
+        ),
         Flag("lookups", "Let the lookups propose beside a draft model.", names=("--lookups/--no-lookups",)),
-        Flag("k", "Tokens to draft in a round; step starts there, confidence drafts at most as many, and so "
-             "does auto where it is given.", names=("-k",), metavar="N", unset=str(DEFAULT_K)),
-        Flag("schedule", "auto: what is predicted to pay here; fixed: always k; step: one more after full "
-             "success, one fewer after a rejection; confidence: while the drafter is sure."),
+        Flag(
+            "k",
+            "Tokens to draft in a round; step starts there, confidence drafts at most as many, and so "
+            "does auto where it is given.",
+            names=("-k",),
+            metavar="N",
+            unset=str(DEFAULT_K),
+        ),
+        Flag(
+            "schedule",
+            "auto: what is predicted to pay here; fixed: always k; step: one more after full "
+            "success, one fewer after a rejection; confidence: while the drafter is sure.",
+        ),
         Flag("provider", "Library that runs the model; auto takes ik on a CPU where it can."),
         Flag("offline", "Make no network call; use what is on this machine.", names=("--offline",)),
     ),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

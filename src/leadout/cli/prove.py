@@ -76,10 +76,15 @@ def prove(
     check_draft_flags(replace(choice, draft=draft), draft_options, has_model=has_model)
     options = replace(options, exact=proof.exact)
     models = load_models(
-        target, draft, options=options, draft_options=draft_options.applied_to(options),
-        provider=choice.provider, draft_provider=choice.provider if has_model else "auto",
-        offline=choice.offline, progress=BarProgress(),
-    )  # fmt: skip
+        target,
+        draft,
+        options=options,
+        draft_options=draft_options.applied_to(options),
+        provider=choice.provider,
+        draft_provider=choice.provider if has_model else "auto",
+        offline=choice.offline,
+        progress=BarProgress(),
+    )
     try:
         with StepProgress(is_quiet=json) as progress:
             report = measure(

@@ -27,8 +27,16 @@ def pull(
     n_bytes = sum(file.stat().st_size for file in found.files)
     if json:
         files = [str(file) for file in found.files]
-        print_json({"name": found.name, "files": files, "n_bytes": n_bytes, "source": found.source,
-                    "licence": found.licence, "notes": list(found.notes)})  # fmt: skip
+        print_json(
+            {
+                "name": found.name,
+                "files": files,
+                "n_bytes": n_bytes,
+                "source": found.source,
+                "licence": found.licence,
+                "notes": list(found.notes),
+            }
+        )
         return
     note(f"{found.name}: {n_bytes / MB:.0f} MB" + (f", licence {found.licence}" if found.licence else ""))
     for remark in found.notes:

@@ -93,10 +93,13 @@ class Proposal:
             return self
         is_given = 0 < k <= self.n_given
         return Proposal(
-            tokens=self.tokens[:k], rows=None if self.rows is None else self.rows[:k],
-            drafter=self.given_by if is_given else self.drafter, confidences=self.confidences[:k],
-            n_given=0 if is_given else self.n_given, given_by="" if is_given else self.given_by,
-        )  # fmt: skip
+            tokens=self.tokens[:k],
+            rows=None if self.rows is None else self.rows[:k],
+            drafter=self.given_by if is_given else self.drafter,
+            confidences=self.confidences[:k],
+            n_given=0 if is_given else self.n_given,
+            given_by="" if is_given else self.given_by,
+        )
 
     def drafter_of(self, at: int) -> str:
         """Who proposed the token at this index."""

@@ -129,9 +129,12 @@ def _tail(request: DraftRequest, run: Proposal, model: DraftModel) -> DraftReque
     if not 0 < length < request.k:
         return None
     tail = replace(
-        request, context=[*request.context, *run.tokens], k=request.k - length,
-        history=request.history.after(run.tokens), position=request.position + length,
-    )  # fmt: skip
+        request,
+        context=[*request.context, *run.tokens],
+        k=request.k - length,
+        history=request.history.after(run.tokens),
+        position=request.position + length,
+    )
     judge = request.judge.after_run(model.name, run, model.n_unread(tail))
     return None if judge is None else replace(tail, judge=judge)
 
@@ -143,7 +146,10 @@ def _joined(run: Proposal, draft: Proposal) -> Proposal:
     rows = None if draft.rows is None else (*(Distribution.point(each) for each in run.tokens), *draft.rows)
     knows_all = len(draft.confidences) == len(draft.tokens)
     return Proposal(
-        tokens=(*run.tokens, *draft.tokens), rows=rows, drafter=draft.drafter,
+        tokens=(*run.tokens, *draft.tokens),
+        rows=rows,
+        drafter=draft.drafter,
         confidences=(*run.confidences, *draft.confidences) if knows_all else (),
-        n_given=len(run.tokens), given_by=run.drafter,
-    )  # fmt: skip
+        n_given=len(run.tokens),
+        given_by=run.drafter,
+    )

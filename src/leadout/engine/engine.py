@@ -164,10 +164,13 @@ class Engine:
         """Where results of this engine come from."""
         info = self._target.info
         return Provenance(
-            model=info.name, path=info.path, provider=info.provider,
+            model=info.name,
+            path=info.path,
+            provider=info.provider,
             draft=None if self._drafter is None else self._drafter.name,
-            seed=params.seed, version=__version__,
-        )  # fmt: skip
+            seed=params.seed,
+            version=__version__,
+        )
 
     def cancel(self) -> None:
         """End the running generation after its current pass, as "cancelled"; for any thread."""

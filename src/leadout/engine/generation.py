@@ -62,9 +62,12 @@ class Generation:
         name = "none" if self._given is None else self._given.name
         on = f"on: draft {name}, {self._schedule.name}"
         return Speculation(
-            enabled=not off, reason=f"off: {off}" if off else on, drafter=name, verification=params.rule,
+            enabled=not off,
+            reason=f"off: {off}" if off else on,
+            drafter=name,
+            verification=params.rule,
             schedule=self._schedule.name,
-        )  # fmt: skip
+        )
 
     def run(
         self, prompt: Sequence[int], params: Params, is_cancelled: Callable[[], bool]
@@ -156,11 +159,16 @@ class Generation:
     def _session(self, slot: int, prompt: Sequence[int], params: Params, index: int) -> Session:
         seed = params.seed if params.rule == "coupled" else None
         return Session(
-            index=index, slot=slot, prompt=prompt, params=params,
-            vocab=self._target.vocab, n_ctx=self._target.info.n_ctx,
+            index=index,
+            slot=slot,
+            prompt=prompt,
+            params=params,
+            vocab=self._target.vocab,
+            n_ctx=self._target.info.n_ctx,
             noise=None if seed is None else Noise(seed, index),
-            source=RandomSource(self._generator()), speculation=self.speculation(params),
-        )  # fmt: skip
+            source=RandomSource(self._generator()),
+            speculation=self.speculation(params),
+        )
 
     def _begin(self, session: Session, prompt: Sequence[int]) -> None:
         self._schedule.begin(session.slot)
@@ -198,9 +206,12 @@ class Generation:
 
 def _started(session: Session, seconds: float) -> Started:
     return Started(
-        index=session.index, prompt_tokens=session.n_prompt, cached_tokens=session.cached_tokens,
-        seconds=seconds, speculation=session.speculation,
-    )  # fmt: skip
+        index=session.index,
+        prompt_tokens=session.n_prompt,
+        cached_tokens=session.cached_tokens,
+        seconds=seconds,
+        speculation=session.speculation,
+    )
 
 
 def _why_off(

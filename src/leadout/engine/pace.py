@@ -150,11 +150,14 @@ class PacedSchedule:
         allowance_s = _LOSS * (request.spent_s + left * plain_s) + self._credit_s - request.lost_s
         budget_s = self._exploration * (self._spent_s + left * plain_s) - self._explored_s
         outlook = Outlook(
-            state=state, costs=costs, rate=self._rate(request, state.n_active),
+            state=state,
+            costs=costs,
+            rate=self._rate(request, state.n_active),
             n_rounds_left=left / max(1.0, request.tokens / max(1.0, request.n_rounds, _N_PLAIN)),
-            allowance_s=allowance_s, budget_s=min(budget_s, allowance_s),
+            allowance_s=allowance_s,
+            budget_s=min(budget_s, allowance_s),
             margin=_MARGIN if request.n_since_plain < _N_UNSEEN else _MARGIN_UNSEEN,
-        )  # fmt: skip
+        )
         request.judge = PacedJudge(outlook, _Beliefs(request, self._memory))
         return request.judge
 

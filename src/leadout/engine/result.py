@@ -195,8 +195,10 @@ class Result:
 
 
 def _logprobs(token: Token) -> dict[str, object]:
-    top = [{"id": each.token, "text": each.piece.decode("utf-8", "replace"), "logprob": each.logprob}
-           for each in token.alternatives]  # fmt: skip
+    top = [
+        {"id": each.token, "text": each.piece.decode("utf-8", "replace"), "logprob": each.logprob}
+        for each in token.alternatives
+    ]
     logprob = None if token.logprob is None else token.logprob.logprob
     return {"id": token.token, "logprob": logprob, "top": top}
 

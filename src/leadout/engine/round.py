@@ -93,11 +93,17 @@ class Rounds:
             sessions, proposals, forecasts, results, strict=True
         ):
             outcome = Round(
-                index=session.index, drafter=proposal.source, drafted=len(proposal.tokens),
-                accepted=verdict.accepted, emitted=len(tokens),
-                draft_s=proposed - planned, verify_s=seen - foretold, other_s=other_s,
-                width=width, forecast=forecast,
-            )  # fmt: skip
+                index=session.index,
+                drafter=proposal.source,
+                drafted=len(proposal.tokens),
+                accepted=verdict.accepted,
+                emitted=len(tokens),
+                draft_s=proposed - planned,
+                verify_s=seen - foretold,
+                other_s=other_s,
+                width=width,
+                forecast=forecast,
+            )
             if session.speculation.enabled:
                 self._schedule.observe(session.slot, outcome)
             outcomes.append(Outcome(session=session, tokens=tokens, round=outcome))
@@ -143,10 +149,16 @@ class Rounds:
             position=session.position, n_left=session.room, n_active=n_active, ks=self._allowed(k)
         )
         return DraftRequest(
-            slot=session.slot, context=session.context, k=k, sampling=session.params, history=session.history,
-            position=session.position, noise=session.noise, source=session.source,
+            slot=session.slot,
+            context=session.context,
+            k=k,
+            sampling=session.params,
+            history=session.history,
+            position=session.position,
+            noise=session.noise,
+            source=session.source,
             judge=self._schedule.judge(session.slot, state),
-        )  # fmt: skip
+        )
 
     def _cut(self, proposal: Proposal, k: int) -> Proposal:
         # by length alone, never by looking at the tokens: that would bias what is said

@@ -145,10 +145,13 @@ class Session:
         if wanted is None:
             return Token(index=self.index, token=token, origin=origin, text=scan.text)
         return Token(
-            index=self.index, token=token, origin=origin, text=scan.text,
+            index=self.index,
+            token=token,
+            origin=origin,
+            text=scan.text,
             logprob=self._named(token, law.logprob(logits, token)),
             alternatives=tuple(self._named(*pair) for pair in law.top_logprobs(logits, wanted)),
-        )  # fmt: skip
+        )
 
     def finished(self) -> Finished:
         """The closing event, with the text that was still held back."""

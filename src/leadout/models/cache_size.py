@@ -14,9 +14,16 @@ from leadout.models.header import Header
 from leadout.models.options import ALL_LAYERS, GgufOptions, KvType
 
 _BYTES_OF_32: dict[KvType, int] = {
-    "f32": 128, "f16": 64, "bf16": 64, "q8_0": 34, "q5_1": 24, "q5_0": 22, "q4_1": 20, "q4_0": 18,
+    "f32": 128,
+    "f16": 64,
+    "bf16": 64,
+    "q8_0": 34,
+    "q5_1": 24,
+    "q5_0": 22,
+    "q4_1": 20,
+    "q4_0": 18,
     "iq4_nl": 18,
-}  # fmt: skip
+}
 _OF_ATTENTION = "attn_k.weight"
 _BLOCK = 256  # a suggestion is a multiple of it
 

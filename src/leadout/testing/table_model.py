@@ -94,10 +94,20 @@ class TableModel:
             "none": "its state cannot roll back",
         }
         self._info = ModelInfo(
-            name=name, path=None, provider="table", architecture="table", n_layers=1, n_params=0, n_bytes=0,
-            n_ctx=n_ctx, n_ctx_train=n_ctx, n_slots=n_slots, n_vocab=n_vocab,
-            rollback=rollback, rollback_reason=reasons[rollback],
-        )  # fmt: skip
+            name=name,
+            path=None,
+            provider="table",
+            architecture="table",
+            n_layers=1,
+            n_params=0,
+            n_bytes=0,
+            n_ctx=n_ctx,
+            n_ctx_train=n_ctx,
+            n_slots=n_slots,
+            n_vocab=n_vocab,
+            rollback=rollback,
+            rollback_reason=reasons[rollback],
+        )
         self._rule = rule
         self._vocab = vocab or PieceVocabulary.numbered(n_vocab)
         self._widths = frozenset(widths)
