@@ -14,11 +14,6 @@ class SlotPool:
         self._held: list[list[int]] = [[] for _ in range(n_slots)]
         self._free = list(range(n_slots))  # longest unused first
 
-    @property
-    def n_free(self) -> int:
-        """Slots that no request uses."""
-        return len(self._free)
-
     def acquire(self, prompt: Sequence[int]) -> tuple[int, int]:
         """Take a free slot for `prompt`.
 

@@ -19,7 +19,6 @@ import platform
 import threading
 from collections.abc import Callable
 from ctypes import (
-    POINTER,
     c_bool,
     c_char_p,
     c_int32,
@@ -35,6 +34,8 @@ from typing import Any
 from leadout.errors import ModelFileError, ProviderError
 from leadout.models.binding import Facts
 from leadout.models.binding_native import (
+    PIECE_ARGUMENTS,
+    TOKENIZE_ARGUMENTS,
     ContextHandle,
     Functions,
     LogCallback,
@@ -194,22 +195,9 @@ def _functions(api: Any, native: ctypes.CDLL, places: Places) -> Functions:
         free_model=freeing("llama_free_model", PLACES_OF_MODEL),
         metadata=declare(native, "llama_model_meta_val_str", c_int32, c_void_p, c_char_p, c_char_p, size),
         token_text=declare(native, "llama_token_get_text", c_char_p, c_void_p, c_int32),
-        token_piece=declare(
-            native, "llama_token_to_piece", c_int32, c_void_p, c_int32, c_char_p, c_int32, c_int32, c_bool
-        ),
+        token_piece=declare(native, "llama_token_to_piece", c_int32, *PIECE_ARGUMENTS),
         token_is_end=declare(native, "llama_token_is_eog", c_bool, c_void_p, c_int32),
-        tokenize=declare(
-            native,
-            "llama_tokenize",
-            c_int32,
-            c_void_p,
-            c_char_p,
-            c_int32,
-            POINTER(c_int32),
-            c_int32,
-            c_bool,
-            c_bool,
-        ),
+        tokenize=declare(native, "llama_tokenize", c_int32, *TOKENIZE_ARGUMENTS),
     )
 
 

@@ -9,7 +9,7 @@ import ctypes
 import importlib.metadata
 import os
 import threading
-from ctypes import POINTER, c_bool, c_char_p, c_int32, c_size_t, c_uint32, c_void_p
+from ctypes import c_bool, c_char_p, c_int32, c_size_t, c_uint32, c_void_p
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -17,6 +17,8 @@ from typing import Any
 from leadout.errors import ModelFileError, ProviderError
 from leadout.models.binding import Facts, Memory
 from leadout.models.binding_native import (
+    PIECE_ARGUMENTS,
+    TOKENIZE_ARGUMENTS,
     ContextHandle,
     Functions,
     LogCallback,
@@ -185,22 +187,9 @@ def _functions(api: Any, native: ctypes.CDLL) -> Functions:
         free_model=declare(native, "llama_model_free", None, c_void_p),
         metadata=declare(native, "llama_model_meta_val_str", c_int32, c_void_p, c_char_p, c_char_p, size),
         token_text=declare(native, "llama_vocab_get_text", c_char_p, c_void_p, c_int32),
-        token_piece=declare(
-            native, "llama_token_to_piece", c_int32, c_void_p, c_int32, c_char_p, c_int32, c_int32, c_bool
-        ),
+        token_piece=declare(native, "llama_token_to_piece", c_int32, *PIECE_ARGUMENTS),
         token_is_end=declare(native, "llama_vocab_is_eog", c_bool, c_void_p, c_int32),
-        tokenize=declare(
-            native,
-            "llama_tokenize",
-            c_int32,
-            c_void_p,
-            c_char_p,
-            c_int32,
-            POINTER(c_int32),
-            c_int32,
-            c_bool,
-            c_bool,
-        ),
+        tokenize=declare(native, "llama_tokenize", c_int32, *TOKENIZE_ARGUMENTS),
     )
 
 

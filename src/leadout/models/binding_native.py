@@ -35,6 +35,28 @@ def declare(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Ca
     return function
 
 
+PIECE_ARGUMENTS = (
+    ctypes.c_void_p,
+    ctypes.c_int32,
+    ctypes.c_char_p,
+    ctypes.c_int32,
+    ctypes.c_int32,
+    ctypes.c_bool,
+)
+"""Of `llama_token_to_piece`: vocabulary, token, buffer, size, strip, special."""
+
+TOKENIZE_ARGUMENTS = (
+    ctypes.c_void_p,
+    ctypes.c_char_p,
+    ctypes.c_int32,
+    ctypes.POINTER(ctypes.c_int32),
+    ctypes.c_int32,
+    ctypes.c_bool,
+    ctypes.c_bool,
+)
+"""Of `llama_tokenize`: vocabulary, text, its length, buffer, size, add special ones, read special ones."""
+
+
 class LogTail:
     """Keeps a library's last complaints instead of letting it print.
 
