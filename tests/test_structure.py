@@ -21,8 +21,12 @@ ALLOWED = {
     "testing": {"errors", "checks", "core", "models", "drafters", "engine"},
     "proof": {"errors", "checks", "core", "models", "drafters", "engine"},
     "bench": {"errors", "checks", "core", "models", "drafters", "engine", "store", "loading", "testing"},
-    "loading": {"errors", "checks", "core", "models", "drafters", "engine", "store"},
-    "cli": {"errors", "checks", "core", "models", "drafters", "engine", "store", "loading", "proof", "bench"},
+    "advise": {"errors", "checks", "folders", "core", "models", "drafters", "engine", "store"},
+    "loading": {"errors", "checks", "core", "models", "drafters", "engine", "store", "advise"},
+    "cli": {
+        *("errors", "checks", "core", "models", "drafters", "engine", "store"),
+        *("advise", "loading", "proof", "bench"),
+    },
     "__main__": {"cli"},
     "__init__": {"errors", "core", "engine", "loading", "models"},
 }

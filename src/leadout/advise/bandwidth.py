@@ -10,7 +10,7 @@ from time import perf_counter
 import numpy as np
 
 from leadout.checks import is_finite
-from leadout.models.cpu import usable_cores, read_cpu
+from leadout.models.cpu import read_cpu, usable_cores
 from leadout.models.free_memory import free_bytes
 from leadout.models.remember import Findings
 
@@ -43,4 +43,3 @@ def measure(n_threads: int, clock: Callable[[], float] = perf_counter) -> float:
             list(pool.map(np.sum, pieces))
             seconds.append(clock() - started)
     return data.nbytes / max(min(seconds), 1e-9)
-

@@ -28,10 +28,11 @@ _HUB_FOLDER = "models--"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A folder to look through, and whose it is."""
+    """A folder to look through, whose it is, and how many folders deep."""
 
     folder: Path
     source: Source = "folder"
+    depth: int = _MAX_DEPTH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,10 @@ def usual_places(
     places = [
         Place(folder=settings.cache_dir / "models", source="leadout"),
         Place(folder=settings.hub_cache, source="hub"),
-        *(Place(folder=home / each, source="lmstudio") for each in (".lmstudio/models", ".cache/lm-studio/models")),
+        *(
+            Place(folder=home / each, source="lmstudio")
+            for each in (".lmstudio/models", ".cache/lm-studio/models")
+        ),
         Place(folder=llama, source="llama.cpp"),
     ]
     return [place for place in places if place.folder.is_dir()]
@@ -101,15 +105,16 @@ def find(places: Sequence[Place], settings: StoreSettings | None = None) -> tupl
     seen: set[object] = set()
     named = {} if settings is None else _catalogue_names(settings)
     for place in places:
-        for path in _walk(place.folder, notes):
+        for path in _walk(place, notes):
             found.append(Found(path=path, name=named.get(path) or _name(path, place), source=place.source))
     if settings is not None:
         found += _ollama(settings, notes)
     return [each for each in found if not _is_known(each.path, seen)], notes
 
 
-def _walk(folder: Path, notes: list[str]) -> Iterator[Path]:
+def _walk(place: Place, notes: list[str]) -> Iterator[Path]:
     """GGUF files below a folder, sorted; links are followed, each folder is entered once."""
+    folder = place.folder
     entered: set[tuple[int, int]] = set()
 
     def refuse(error: OSError) -> None:
@@ -124,10 +129,12 @@ def _walk(folder: Path, notes: list[str]) -> Iterator[Path]:
             folders.clear()
             continue
         identity = (status.st_dev, status.st_ino)
-        if identity in entered or len(here.parts) - len(folder.parts) > _MAX_DEPTH:
+        if identity in entered:
             folders.clear()
             continue
         entered.add(identity)
+        if len(here.parts) - len(folder.parts) >= place.depth:
+            folders.clear()
         folders[:] = sorted(each for each in folders if not _is_stale(here, each))
         ggufs = sorted(name for name in names if name.lower().endswith(".gguf"))
         for name in ggufs:

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from leadout.advise import samples
+from leadout.advise.predict import Prediction
 from leadout.checks import is_finite
 from leadout.core.cost import CostTable
 from leadout.engine.memory import Memory
 from leadout.engine.profile import Profile
 from leadout.errors import InputError
+from leadout.models.open import Provider
 from leadout.models.options import GgufOptions
 from leadout.models.remember import Findings, key_of
 
@@ -26,9 +29,13 @@ class Known:
 
 
 def remember_rounds(
-    target: Path | None, draft: Path | None, options: GgufOptions, memory: Memory, findings: Findings | None = None
+    target: Path | None,
+    draft: Path | None,
+    options: GgufOptions,
+    memory: Memory,
+    findings: Findings | None = None,
 ) -> None:
-    """Keep what a schedule learned where `recall_rounds` finds it; a target's own costs also by themselves."""
+    """Keep what a schedule learned where `recall_rounds` finds it; a target's costs also by themselves."""
     if target is None or not memory.profile.is_known:
         return
     profile = memory.profile.to_json()
@@ -53,8 +60,57 @@ def recall_rounds(
     except InputError:
         return None
     acceptance = finding.get("acceptance")
-    is_share = is_finite(acceptance) and 0 <= acceptance <= 1
-    return Known(costs=costs, acceptance=float(acceptance) if is_share else None)
+    if not is_finite(acceptance) or not 0 <= acceptance <= 1:
+        acceptance = None
+    return Known(costs=costs, acceptance=acceptance)
+
+
+def remember_prediction(
+    target: Path,
+    draft: Path | None,
+    options: GgufOptions,
+    provider: Provider,
+    *,
+    prediction: Prediction,
+    findings: Findings | None = None,
+) -> None:
+    """Keep what a check measured of this pair; None is the target with lookups alone."""
+    key = check_key(target, draft, options, provider)
+    if key:
+        (findings or Findings("checks")).write(key, prediction.to_json())
+
+
+def recall_prediction(
+    target: Path,
+    draft: Path | None,
+    options: GgufOptions,
+    provider: Provider,
+    findings: Findings | None = None,
+) -> Prediction | None:
+    """What a check measured of this pair, or None."""
+    key = check_key(target, draft, options, provider)
+    return Prediction.from_json((findings or Findings("checks")).read(key)) if key else None
+
+
+def check_key(target: Path, draft: Path | None, options: GgufOptions, provider: Provider) -> str:
+    """A name for everything that a check's findings depend on; "" where a file cannot be read.
+
+    That of the target alone also names its record.
+    """
+    files = [target] if draft is None else [target, draft]
+    facts = {
+        "version": [_VERSION, samples.VERSION],
+        "n": len(files),
+        "provider": provider,
+        "threads": options.n_threads,
+        "gpu": options.n_gpu_layers,
+        "cache": [options.kv_type_k, options.kv_type_v, options.flash_attn],
+        "exact": options.exact,
+    }
+    try:
+        return key_of(files, facts)
+    except OSError:
+        return ""
 
 
 def _acceptance(memory: Memory) -> float | None:

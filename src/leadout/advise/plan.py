@@ -96,7 +96,8 @@ class MemoryPlan:
             case "paged":
                 return f"does not fit with all weights, which would be read from the disk anew: {sizes}{gpu}"
             case "too large":
-                return f"does not fit into memory: {sizes}; use a smaller --ctx, fewer slots or --kv-type-k q8_0{gpu}"
+                advice = "use a smaller --ctx, fewer slots or --kv-type-k q8_0"
+                return f"does not fit into memory: {sizes}; {advice}{gpu}"
 
     def to_json(self) -> dict[str, object]:
         """Plain values."""

@@ -91,7 +91,9 @@ class Prediction:
             return None
         try:
             kinds = [
-                KindPrediction(**{**each, "speedup": Speedup(**each["speedup"]), "lookups": Speedup(**each["lookups"])})
+                KindPrediction(
+                    **{**each, "speedup": Speedup(**each["speedup"]), "lookups": Speedup(**each["lookups"])}
+                )
                 for each in values["kinds"]
             ]
             speedups = {name: Speedup(**values[name]) for name in ("speedup", "lookups")}
@@ -122,10 +124,14 @@ def predict(
         If no answer is long enough to tell anything.
     """
     if not record.answers:
-        raise InputError("the target answered none of the samples with more than one token; nothing to predict from")
+        raise InputError(
+            "the target answered none of the samples with more than one token; nothing to predict from"
+        )
     alone = _replays(record, None, draft_name, widths)
     paired = alone if draft is None else _replays(record, draft, draft_name, widths)
-    by_kind = {kind: [i for i, each in enumerate(record.answers) if each.sample.kind == kind] for kind in KINDS}
+    by_kind = {
+        kind: [i for i, each in enumerate(record.answers) if each.sample.kind == kind] for kind in KINDS
+    }
     present = {kind: at for kind, at in by_kind.items() if at}
     speedups = _speedups([[paired[i] for i in at] for at in present.values()])
     lookups = _speedups([[alone[i] for i in at] for at in present.values()])

@@ -5,20 +5,23 @@ The answers are made once and belong to the target; each drafter is then led alo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
 
-from leadout.advise.samples import Sample
+from leadout.advise.samples import KINDS, Sample
 from leadout.core.cost import CostTable
 from leadout.core.noise import RandomSource
 from leadout.core.values import History
-from leadout.drafters.base import Drafter, DraftRequest, Willing
+from leadout.drafters.base import Drafter, DraftPrompt, DraftRequest, Willing
 from leadout.engine.engine import Engine
 from leadout.engine.events import Round, Token
 from leadout.engine.params import Params
+from leadout.engine.profile import Profile
+from leadout.errors import InputError
 from leadout.models.base import Chunk, Model
 
 Show = Callable[[str, int, int], None]
@@ -43,6 +46,29 @@ class TargetRecord:
 
     answers: tuple[Answered, ...]
     costs: CostTable
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values; `from_json` reads them."""
+        return {
+            "answers": {each.sample.name: list(each.answer) for each in self.answers},
+            "profile": Profile(self.costs).to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, values: object, samples: Sequence[Sample]) -> TargetRecord | None:
+        """The record that `to_json` wrote, of these samples; None where there is none."""
+        if not isinstance(values, Mapping) or not isinstance(given := values.get("answers"), Mapping):
+            return None
+        try:
+            costs = Profile.from_json(values["profile"]).costs
+            answers = [
+                Answered(sample=each, answer=tuple(map(int, given[each.name])))
+                for each in samples
+                if each.name in given
+            ]
+        except (InputError, KeyError, TypeError, ValueError):
+            return None
+        return cls(answers=tuple(answers), costs=costs) if answers else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +110,13 @@ def agreement(guesses: Sequence[Guess]) -> float:
 
 
 def record_target(
-    target: Model, samples: Sequence[Sample], n_tokens: int, *, clock: Callable[[], float], show: Show
+    target: Model,
+    samples: Sequence[Sample],
+    n_tokens: int,
+    *,
+    clock: Callable[[], float],
+    show: Show,
+    seconds: float = math.inf,
 ) -> TargetRecord:
     """Let the target answer, `n_tokens` at most each, and time its passes on the way.
 
@@ -96,13 +128,18 @@ def record_target(
         Those that leave no room for an answer are passed over.
     clock : callable
         Seconds that only grow.
+    seconds : float
+        After so long no more samples are begun, once there is one of each kind.
     """
+    started = clock()
     taken = [each for each in samples if len(each.prompt) + n_tokens <= target.info.n_ctx]
     singles: list[float] = []
     others: list[float] = []
     widths: dict[int, list[float]] = {width: [] for width in WIDTHS}
     answers = []
     for done, sample in enumerate(taken):
+        if done >= len(KINDS) and clock() - started > seconds:
+            break
         show("the target answers", done, len(taken))
         ids, rounds = _answer(target, sample.prompt, n_tokens)
         singles += [each.verify_s for each in rounds[_WARM_UP:]]
@@ -139,14 +176,14 @@ def _time_widths(
     """Read the end of `text` again in passes of each width, where the cache can be cut for that."""
     if target.info.rollback != "cut":
         return
-    for width in widths:
+    for width, seconds in widths.items():
         held = len(text) - width
         if held < 1 or held > target.length(0):
             continue
         target.truncate(0, held)
         started = clock()
         target.forward([Chunk(slot=0, tokens=text[held:], n_logits=width)])
-        widths[width].append(max(clock() - started, 1e-9))
+        seconds.append(max(clock() - started, 1e-9))
 
 
 def record_draft(
@@ -184,7 +221,7 @@ def _follow(
 ) -> tuple[tuple[Guess, ...], list[float]]:
     """Guesses for an answer, the first of which is empty, and the seconds of each proposal."""
     context = [*each.sample.prompt, each.answer[0]]
-    drafter.begin(0, each.sample.prompt)
+    drafter.begin(0, DraftPrompt(ids=each.sample.prompt, conversation=each.sample.conversation))
     drafter.observe(0, each.answer[:1])
     guesses, seconds = [Guess(confidence=0.0, stood=False)], []
     source = RandomSource(np.random.default_rng(0))

@@ -14,7 +14,7 @@ from leadout.advise.record import Answered, Guess
 from leadout.core.cost import CostTable
 from leadout.core.noise import RandomSource
 from leadout.core.values import History, Proposal
-from leadout.drafters.base import DraftRequest
+from leadout.drafters.base import DraftPrompt, DraftRequest
 from leadout.drafters.hybrid import HybridDrafter
 from leadout.drafters.ngram import NgramDrafter
 from leadout.drafters.prefix import common_prefix
@@ -83,10 +83,10 @@ class RecordedDrafter:
         """The draft model's name."""
         return self._name
 
-    def begin(self, slot: int, prompt: Sequence[int]) -> None:  # noqa: ARG002
+    def begin(self, slot: int, prompt: DraftPrompt) -> None:  # noqa: ARG002
         """Nothing is held yet."""
         self._held.clear()
-        self._n_committed = len(prompt)
+        self._n_committed = len(prompt.ids)
 
     def observe(self, slot: int, committed: Sequence[int]) -> None:  # noqa: ARG002
         """Keep of the draft what was committed."""
@@ -120,7 +120,9 @@ class RecordedDrafter:
         self._held = [*request.context, *tokens[: len(confidences) - 1]]
         self.drafting_s += self._costs.drafting_s(len(confidences), n_unread)
         self.backlog_s += max(0, n_unread - 2) * self._costs.read_s
-        return Proposal(tokens=tuple(tokens), drafter=self.name, confidences=tuple(confidences[: len(tokens)]))
+        return Proposal(
+            tokens=tuple(tokens), drafter=self.name, confidences=tuple(confidences[: len(tokens)])
+        )
 
     def end(self, slot: int) -> None:
         """Nothing to do."""
@@ -160,9 +162,9 @@ def replay(
     model = None if guesses is None else RecordedDrafter(draft_name, answered, guesses, costs)
     drafter = HybridDrafter([SuffixDrafter(), NgramDrafter()], model)
     answer, prompt = answered.answer, answered.sample.prompt
-    done = _Run(drafter, model, schedule, list(prompt), costs, widths)
+    done = _Run(drafter, model, schedule=schedule, context=list(prompt), costs=costs, widths=widths)
     schedule.begin(0)
-    drafter.begin(0, prompt)
+    drafter.begin(0, DraftPrompt(ids=prompt))
     while done.position < len(answer):
         done.round(answer)
     schedule.end(0)
@@ -176,6 +178,7 @@ class _Run:
         self,
         drafter: HybridDrafter,
         model: RecordedDrafter | None,
+        *,
         schedule: Schedule,
         context: list[int],
         costs: CostTable,

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 from leadout.errors import InputError
 from leadout.models.base import Vocabulary
+from leadout.models.conversation import Conversation
 
 VERSION = 1
 Kind = Literal["chat", "code", "edit", "extraction", "maths", "long_document"]
@@ -20,15 +21,16 @@ _NOW = datetime(2026, 1, 1)  # for templates that print the date: the same ids e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A prompt of a kind, as ids."""
+    """A prompt of a kind, as ids; `conversation` is what they were rendered from, where that was a chat."""
 
     kind: Kind
     name: str
     prompt: tuple[int, ...]
+    conversation: Conversation | None = None
 
 
 def read_samples(vocab: Vocabulary) -> list[Sample]:
-    """All prompts through the target's chat template, or as plain text where it has none.
+    """All prompts through the target's chat template, or as plain text where it has none that can be used.
 
     They come one of each kind, then the second of each, so that what is measured at the same moment is of
     all kinds.
@@ -37,18 +39,22 @@ def read_samples(vocab: Vocabulary) -> list[Sample]:
     read = tomllib.loads(text)
     rounds = zip(*(read[kind] for kind in KINDS), strict=True)
     return [
-        Sample(kind=kind, name=each["name"], prompt=tuple(_ids(vocab, each["user"].strip())))
+        _sample(vocab, kind, each["name"], each["user"].strip())
         for prompts in rounds
         for kind, each in zip(KINDS, prompts, strict=True)
     ]
 
 
-def _ids(vocab: Vocabulary, text: str) -> list[int]:
+def _sample(vocab: Vocabulary, kind: Kind, name: str, text: str) -> Sample:
     from leadout.models.template import encode_chat  # jinja2 is needed for chat alone
 
+    conversation = Conversation(messages=[{"role": "user", "content": text}])
     if vocab.chat_template is not None:
         try:
-            return encode_chat(vocab, [{"role": "user", "content": text}], now=_NOW)
+            ids = encode_chat(vocab, conversation.messages, now=_NOW)
         except InputError:  # a template that cannot be used
             pass
-    return vocab.encode(text, add_bos=vocab.adds_bos, special=True)
+        else:
+            return Sample(kind=kind, name=name, prompt=tuple(ids), conversation=conversation)
+    ids = vocab.encode(text, add_bos=vocab.adds_bos, special=True)
+    return Sample(kind=kind, name=name, prompt=tuple(ids))

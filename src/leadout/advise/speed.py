@@ -7,15 +7,25 @@ quantisations of four models on one machine (two cores, AVX2, 26 GB/s); only rat
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from leadout.advise.inspect import FileFacts, Reading
 from leadout.core.cost import CostTable
 
 Basis = Literal["measured", "profile", "sizes"]
-"""What a prediction rests on: answers replayed with measured costs; costs and verdicts of earlier rounds; or file
-sizes and the speed of memory."""
+"""What a prediction rests on: answers replayed with measured costs; costs and verdicts of earlier rounds; or
+file sizes and the speed of memory."""
+
+BASES: Mapping[Basis, str] = MappingProxyType(
+    {
+        "measured": "measured by a check",
+        "profile": "from rounds measured here",
+        "sizes": "estimated from file sizes and the memory's speed; `leadout check` measures it",
+    }
+)
 
 LONGEST = 15
 ROUND_S = 0.0003
@@ -31,6 +41,37 @@ _KINDS = ((6.9, 0.7, 0.3), (9.5, 0.85, 0.2), (math.inf, 1.0, 0.15))
 """Up to so many bits a weight: the share of the memory's speed that kernels reach, and what one more token in
 a pass costs, in single passes."""
 _GPU_SLOPE = 0.03
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedPlan:
+    """How fast a target will probably be, and what it rests on.
+
+    Parameters
+    ----------
+    plain : float
+        Tokens per second, decoding plainly.
+    lookups : float
+        Speedup with lookups alone.
+    basis : Basis
+    speedup : float or None
+        Speedup with a draft model beside them, where there is one.
+    """
+
+    plain: float
+    lookups: float
+    basis: Basis
+    speedup: float | None = None
+
+    def explain(self) -> str:
+        """One sentence."""
+        draft = "" if self.speedup is None else f"; with the draft {self.speedup:.2f}x"
+        lookups = f"with lookups alone {self.lookups:.2f}x"
+        return f"plain {self.plain:.1f} tok/s; {lookups}{draft} ({BASES[self.basis]})"
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values."""
+        return asdict(self)
 
 
 def estimated_costs(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Advice = Literal["use", "lookups", "plain", "cannot"]
-"""Use the draft model; leave it out, as lookups do as well alone; decode plainly; it cannot be used at all."""
+"""Use the draft model; leave it out, as lookups do as well; decode plainly; it cannot be used at all."""
 
 PAYS = 1.02
 """Less than this is within the errors of any prediction."""
@@ -55,8 +55,8 @@ def decide(
     if lookups >= PAYS:
         return Verdict(
             advice="lookups",
-            sentence=f"Not recommended, predicted {speedup:.2f}x{interval}: no draft model, lookups pay as much "
-            f"or more ({lookups:.2f}x){why}.",
+            sentence=f"Not recommended, predicted {speedup:.2f}x{interval}: no draft model, lookups pay "
+            f"as much or more ({lookups:.2f}x){why}.",
         )
     reason = why.removeprefix(", as ") or "a pass over several tokens costs too much here"
     return Verdict(advice="plain", sentence=f"Not recommended, predicted {speedup:.2f}x{interval}: {reason}.")
@@ -65,11 +65,13 @@ def decide(
 def decide_lookups(lookups: float) -> Verdict:
     """Judge lookups by themselves, where there is no draft model."""
     if lookups >= PAYS:
-        return Verdict(advice="lookups", sentence=f"No draft model: lookups alone are predicted to give {lookups:.2f}x.")
+        return Verdict(
+            advice="lookups", sentence=f"No draft model: lookups alone are predicted to give {lookups:.2f}x."
+        )
     return Verdict(
         advice="plain",
-        sentence=f"This target is too small to gain: predicted {lookups:.2f}x with lookups, and no draft model is "
-        "cheap enough beside it.",
+        sentence=f"This target is too small to gain: predicted {lookups:.2f}x with lookups, and no draft "
+        "model is cheap enough beside it.",
     )
 
 

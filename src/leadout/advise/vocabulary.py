@@ -53,7 +53,7 @@ class _HeaderVocabulary:
     def piece(self, token: int, *, special: bool = False) -> bytes:  # noqa: ARG002
         return self.text(token).encode()
 
-    def encode(self, text: str, *, add_bos: bool, special: bool) -> list[int]:  # noqa: ARG002
+    def encode(self, text: str, *, add_bos: bool, special: bool) -> list[int]:
         raise NotImplementedError
 
     def _id(self, what: str) -> int | None:

@@ -1,7 +1,7 @@
 """The `leadout` command: its subcommands, its exit codes and what a user sees when something is wrong.
 
 Exit codes: 0 done; 1 something failed while running, or a proof did not hold; 2 a mistake in what was asked
-for; 130 stopped with Ctrl-C.
+for; 3 a check, a pick or a plan was made, and its answer is no; 130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from leadout import __version__
-from leadout.cli import bench, chat, demo, models, prove, pull, run, streams
+from leadout.cli import bench, chat, check, demo, models, pick, plan, prove, pull, run, streams
 from leadout.errors import BackendError, LeadoutError, RollbackError
 
 FAILED, MISUSED, STOPPED = 1, 2, 130
@@ -38,7 +38,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run.run, chat.chat, prove.prove, bench.bench, demo.demo, models.models, pull.pull):
+for command in (
+    run.run,
+    chat.chat,
+    pick.pick,
+    check.check,
+    plan.plan,
+    prove.prove,
+    bench.bench,
+    demo.demo,
+    models.models,
+    pull.pull,
+):
     app.command()(command)
 
 

@@ -95,8 +95,9 @@ def check_memory(library: Library, header: Header, options: GgufOptions, *, is_l
 
 def size_of_cache(library: Library, header: Header, options: GgufOptions) -> CacheSize:
     """Main memory that the caches of all slots and the work space will take in this library."""
-    module = binding_ik if library == "ik" else binding_llama
-    return module.size_of_cache(header, options)
+    if library == "ik":
+        return binding_ik.size_of_cache(header, options)
+    return binding_llama.size_of_cache(header, options)
 
 
 def likely_library(header: Header, options: GgufOptions, provider: Provider = "auto") -> Library:
