@@ -12,7 +12,7 @@ VOCAB = PieceVocabulary([bytes([i]) for i in range(256)], chat_template=CHATML)
 
 
 def _next(tokens):
-    return 97 + (tokens[-1] * 7 + tokens[-2] * 3 + len(tokens) % 9) % 26
+    return 97 + (tokens[-1] * 7 + tokens[-2:][0] * 3 + len(tokens) % 9) % 26
 
 
 def _row(token, height):
