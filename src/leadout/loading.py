@@ -20,10 +20,10 @@ from leadout.engine.memory import Memory, keep, recall
 from leadout.engine.pace import LONGEST_DRAFT, PacedSchedule
 from leadout.engine.schedule import MAX_K, Schedule
 from leadout.engine.startup import measure
-from leadout.errors import InputError, StoreError
+from leadout.errors import InputError, StoreError, VocabularyError
 from leadout.models.base import Model
+from leadout.models.compare import Comparison, compare_files
 from leadout.models.header import read_header
-from leadout.models.match import VocabularyMatch, require_same_vocabulary
 from leadout.models.open import Provider, open_model
 from leadout.models.options import GgufOptions
 from leadout.models.remember import Findings
@@ -180,13 +180,14 @@ def load_models(
                 draft_files.path, name=_name(draft_files), provider=draft_provider, options=draft_options
             )
             undo.callback(draft_model.close)
-            match = require_same_vocabulary(model.vocab, draft_model.vocab)
+            comparison = compare_files(target_files.path, draft_files.path)
+            _require_one_vocabulary(comparison)
             loaded = LoadedModels(
                 target=model,
                 draft=draft_model,
-                forbidden=_forbidden(match),
+                forbidden=frozenset(comparison.differing),
                 key=f"{model.key}-{draft_model.key}",
-                notes=_notes(match),
+                notes=_notes(comparison),
             )
         undo.pop_all()
     return loaded
@@ -268,11 +269,15 @@ def _options_of_draft(options: GgufOptions, target: Model, path: Path) -> GgufOp
     return replace(options, n_ctx=n_ctx, exact=False)
 
 
-def _notes(match: VocabularyMatch) -> tuple[str, ...]:
+def _notes(comparison: Comparison) -> tuple[str, ...]:
     """What a user should know of a pair that is not quite of one vocabulary."""
-    return (f"the draft's vocabulary is {match.explain()}",) if match.differing or match.policies else ()
+    if not comparison.differing and not comparison.policies:
+        return ()
+    return (f"the draft's vocabulary is {comparison.explain()}",)
 
 
-def _forbidden(match: VocabularyMatch) -> frozenset[int]:
-    """Draft ids that mean something else to the target, or nothing."""
-    return frozenset(match.differing) | frozenset(range(match.target_size, match.draft_size))
+def _require_one_vocabulary(comparison: Comparison) -> None:
+    if not comparison.is_one_vocabulary:
+        raise VocabularyError(
+            f"the draft model is {comparison.explain()}; take a draft model of the target's family"
+        )
