@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from leadout.core.cost import CostTable
-from leadout.engine.threshold import ThresholdSchedule, ThresholdJudge
 from leadout.engine.profile import Profile
 from leadout.engine.startup import measure
+from leadout.engine.threshold import ThresholdJudge, ThresholdSchedule
 from leadout.errors import InputError
 from leadout.testing import PieceVocabulary, TableModel, saying
 

@@ -47,7 +47,7 @@ class RequestBooks:
     _seconds: float = 0.0
 
     def rate(self, plain_s: float) -> float:
-        """Tokens per second of one slot that a round has to match: what is being reached, at least plain's."""
+        """Tokens per second of one slot that a round has to match: what is reached, at least plain's."""
         plain = _N_PLAIN * _RATE_KEEP**self.n_rounds
         return max(1 / plain_s, (self._tokens + plain) / (self._seconds + plain * plain_s))
 

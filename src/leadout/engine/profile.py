@@ -14,7 +14,7 @@ from leadout.errors import InputError
 
 WIDEST = 64
 STALE_PASSES = 400
-"""Passes after which a width that none of them had is believed to cost no more than its neighbours suggest."""
+"""Passes after which a width that none of them had counts as no dearer than its neighbours suggest."""
 
 _FIRST_DRAFT = 0.3  # a draft pass, in single target passes, until one was seen
 _FIRST_READ = 0.4  # one more token that is read in a draft pass, in draft passes

@@ -50,7 +50,7 @@ class Ending:
 class Schedule(Protocol):
     """Picks k per slot and round, and learns from each round's outcome and times.
 
-    One that neither predicts nor learns inherits from it and says no more than its name, `longest` and `plan`.
+    One that neither predicts nor learns inherits from it, and says no more than name, `longest` and `plan`.
     """
 
     @property
@@ -67,8 +67,9 @@ class Schedule(Protocol):
     def plan(self, slot: int) -> int:
         """Most tokens to draft for `slot` in the next round, 0..MAX_K; 0 asks no drafter."""
 
-    def begin(self, slot: int) -> None:
+    def begin(self, slot: int) -> None:  # noqa: ARG002
         """A request starts in `slot`; nothing of the last one may be left."""
+        return
 
     def judge(self, slot: int, state: RoundState) -> Judge:  # noqa: ARG002
         """Who decides in the next round how much of that is worth it."""
@@ -78,8 +79,9 @@ class Schedule(Protocol):
         """What to expect of the round now that its proposal is known; None from those who do not predict."""
         return None
 
-    def observe(self, slot: int, outcome: Round) -> None:
+    def observe(self, slot: int, outcome: Round) -> None:  # noqa: ARG002
         """What the round brought."""
+        return
 
     def end(self, slot: int) -> Ending | None:  # noqa: ARG002
         """The request in `slot` is over; why it was being decoded plainly by then, or None if it was not."""
@@ -87,6 +89,7 @@ class Schedule(Protocol):
 
     def close(self) -> None:
         """No more requests come. Closing twice is allowed."""
+        return
 
 
 class FixedSchedule(Schedule):
