@@ -12,7 +12,6 @@ from typing import Literal
 
 from leadout.checks import check_whole
 from leadout.cli.options import Flag, Group
-from leadout.engine.pace import LONGEST_DRAFT
 from leadout.engine.params import Params
 from leadout.engine.schedule import MAX_K, FixedSchedule, Schedule, StepSchedule
 from leadout.engine.threshold import ThresholdSchedule
@@ -135,17 +134,16 @@ class Choice:
     offline: bool = False
 
     @property
-    def longest(self) -> int:
-        """Most tokens of a draft of the schedule "auto".
+    def longest(self) -> int | None:
+        """Most tokens of a draft of the schedule "auto"; None leaves it to that.
 
         Raises
         ------
         InputError
             If k is outside its range.
         """
-        k = LONGEST_DRAFT if self.k is None else self.k
-        check_whole("k", k, 0, MAX_K)
-        return k
+        check_whole("k", self.k, 0, MAX_K, optional=True)
+        return self.k
 
     def make_schedule(self) -> Schedule | None:
         """The schedule that was asked for; None for "auto", which needs to know the models.
