@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from leadout.core import verify
 from leadout.core.cost import CostTable
 from leadout.core.values import History, Sampling
-from leadout.drafters.base import DraftRequest, Willing
+from leadout.drafters.base import DraftPrompt, DraftRequest, Willing
 from leadout.drafters.model import ModelDrafter
 from leadout.drafters.ngram import NgramDrafter
 from leadout.engine.engine import Engine
@@ -43,7 +43,7 @@ def paced_judge(ks):
 def drafted(draft, judge, source):
     """What a real ModelDrafter proposes with this judge, every branch of chance taken."""
     drafter = ModelDrafter(TableModel(logits_of(draft), n_vocab=V))
-    drafter.begin(0, [0])
+    drafter.begin(0, DraftPrompt(ids=[0]))
     request = DraftRequest(
         slot=0, context=[0], k=K, sampling=LAW, history=History(), position=0, noise=None, source=source,
         judge=judge,

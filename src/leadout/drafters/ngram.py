@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leadout.core.values import Proposal
-from leadout.drafters.base import DraftRequest
+from leadout.drafters.base import DraftPrompt, DraftRequest
 from leadout.errors import InputError
 
 MAX_MATCH = 4
@@ -126,10 +126,10 @@ class NgramDrafter:
         """The name in reports."""
         return "ngram"
 
-    def begin(self, slot: int, prompt: Sequence[int]) -> None:
+    def begin(self, slot: int, prompt: DraftPrompt) -> None:
         """Index the prompt."""
         self._indexes[slot] = NgramIndex(self._min, self._max)
-        self._indexes[slot].extend(prompt)
+        self._indexes[slot].extend(prompt.ids)
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
         """Continuations of the longest, latest matches, as far as they are worth it; may be empty."""

@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from leadout.core.noise import Noise, RandomSource
-from leadout.drafters.base import Drafter
+from leadout.drafters.base import Drafter, DraftPrompt
 from leadout.engine.events import Event, Speculation, Started
 from leadout.engine.params import Params
 from leadout.engine.round import Outcome, Rounds, why_none_fits
@@ -174,7 +174,7 @@ class Generation:
         self._schedule.begin(session.slot)
         if self._drafter is None or not session.speculation.enabled:
             return
-        self._drafter.begin(session.slot, prompt)
+        self._drafter.begin(session.slot, DraftPrompt(ids=prompt))
         self._drafting.add(session.slot)
         why = self._drafter.blocked(session.slot)
         if why:
