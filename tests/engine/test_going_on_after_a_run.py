@@ -44,7 +44,7 @@ class Sure:
 
 def judge(costs, *, chance=0.9, ks=range(9), n_rounds_left=10.0):
     outlook = Outlook(
-        state=RoundState(position=20, n_left=100, n_active=1, ks=ks), costs=costs, rate=1 / costs.plain_s,
+        state=RoundState(position=20, n_left=100, n_active=1, ks=ks), costs=costs, rate=1 / costs.plain_s(),
         n_rounds_left=n_rounds_left, budget_s=0.0, allowance_s=math.inf, margin=0.0,
     )  # fmt: skip
     return PacedJudge(outlook, Sure(chance))

@@ -258,7 +258,7 @@ class PacedJudge:
     def _refuse(self, drafter: str, chances: Sequence[float], draft_s: float) -> None:
         """Remember the best speed that was not good enough."""
         outlook = self.outlook
-        plain_s = outlook.costs.plain_s
+        plain_s = outlook.costs.plain_s()
         expected, together = 1.0, 1.0
         for k, chance in enumerate(chances, start=1):
             together *= chance

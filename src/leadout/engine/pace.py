@@ -112,12 +112,12 @@ class PacedSchedule(Schedule):
         request, costs = self._requests[slot], self._memory.profile.costs_of(state.n_active)
         books, n_active = request.books, state.n_active
         left = expected_left(state.position, state.n_left, self._memory.usual_length)
-        left_s = left * costs.plain_s / n_active
+        left_s = left * costs.plain_s() / n_active
         allowance_s = n_active * self._books.allowance_s(books, left_s)
         outlook = Outlook(
             state=state,
             costs=costs,
-            rate=n_active * books.rate(costs.plain_s),
+            rate=n_active * books.rate(costs.plain_s()),
             n_rounds_left=left / books.tokens_per_round,
             allowance_s=allowance_s,
             budget_s=min(n_active * self._books.budget_s(left_s), allowance_s),
@@ -133,14 +133,14 @@ class PacedSchedule(Schedule):
         if not profile.is_known:
             return None
         if judge is None:
-            plain_s = profile.costs.plain_s
+            plain_s = profile.costs.plain_s()
             request.forecast = Forecast(seconds=plain_s, plain_s=plain_s)
             return request.forecast
         costs = judge.outlook.costs
         request.forecast = Forecast(
             chances=request.beliefs.chances(proposal, judge.outlook.state.position),
-            seconds=costs.plain_s + costs.extra_s(len(proposal.tokens)) + drafting_s(judge, costs),
-            plain_s=costs.plain_s,
+            seconds=costs.plain_s() + costs.extra_s(len(proposal.tokens)) + drafting_s(judge, costs),
+            plain_s=costs.plain_s(),
         )
         return request.forecast
 

@@ -28,6 +28,7 @@ def total(prices, tax):
 _ORDER = (2, 4, 8, 3, 16, 6, 5, 12)
 _N_ROWS = 16  # of the draft
 _N_TIMES = 3
+_PIECE = 512  # of a text that is read
 _BEFORE = 4  # tokens read before anything is timed or compared
 
 
@@ -74,13 +75,14 @@ def measure(
     started = clock()
     text = target.vocab.encode(SAMPLE, add_bos=target.vocab.adds_bos, special=False)
     text = text[: min(target.info.n_ctx, _BEFORE + max(_ORDER))]
-    targets = _Timed(target, text, clock)
+    targets = TimedPasses(target, text, _BEFORE, clock)
     seconds = {1: targets.fastest(1, _N_TIMES)}
     draft_s = read_s = 0.0
     guesses = np.empty((0, 1), dtype=np.float32)
     if draft is not None:
         known = text[: draft.info.n_ctx]
-        drafts = _Timed(draft, [min(token, draft.info.n_vocab - 1) for token in known], clock)
+        known = [min(token, draft.info.n_vocab - 1) for token in known]
+        drafts = TimedPasses(draft, known, _BEFORE, clock)
         draft_s = drafts.fastest(1, _N_TIMES)
         n_rows = min(_N_ROWS, drafts.n_left)
         read_s = max(0.0, drafts.fastest(n_rows, 1) - draft_s) / max(1, n_rows - 1)
@@ -94,23 +96,34 @@ def measure(
     targets.close()
     return Startup(
         costs=CostTable(widths=tuple(sorted(seconds.items())), draft_s=draft_s, read_s=read_s),
-        agreements=_agreements(targets.rows, guesses),
+        agreements=agreements(targets.rows, guesses),
         seconds=clock() - started,
     )
 
 
-class _Timed:
-    """Passes over the same place of a text, each timed; `rows` are the widest one's logits, (width, V)."""
+class TimedPasses:
+    """Passes over the same place of a text, each timed; `rows` are the widest one's logits, (width, V).
 
-    def __init__(self, model: Model, text: Sequence[int], clock: Callable[[], float]) -> None:
+    Parameters
+    ----------
+    model : Model
+        Its slot 0 is emptied, and reads the text up to that place.
+    text : sequence of int, length >= 1
+    before : int
+        Where the place is; at the last token of a shorter text.
+    clock : callable
+        Seconds that only grow.
+    """
+
+    def __init__(self, model: Model, text: Sequence[int], before: int, clock: Callable[[], float]) -> None:
         self._model, self._clock = model, clock
-        before = min(_BEFORE, len(text) - 1)
+        before = min(before, len(text) - 1)
         self._rest = text[before:]
         self._before = before
         self.rows = np.empty((0, 1), dtype=np.float32)
         model.truncate(0, 0)
-        if before:
-            model.forward([Chunk(slot=0, tokens=text[:before], n_logits=0)])
+        for at in range(0, before, _PIECE):
+            model.forward([Chunk(slot=0, tokens=text[at : min(at + _PIECE, before)], n_logits=0)])
 
     @property
     def n_left(self) -> int:
@@ -135,7 +148,8 @@ class _Timed:
         self._model.truncate(0, 0)
 
 
-def _agreements(said: NDArray[np.float32], guesses: NDArray[np.float32]) -> tuple[Agreement, ...]:
+def agreements(said: NDArray[np.float32], guesses: NDArray[np.float32]) -> tuple[Agreement, ...]:
+    """Where a draft's rows, shape (n, V'), have the same best token as the target's, shape (n, V)."""
     return tuple(
         Agreement(confidence=law.top_probability(guess), stood=int(np.argmax(guess)) == int(np.argmax(row)))
         for row, guess in zip(said, guesses, strict=False)
