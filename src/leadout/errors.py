@@ -39,3 +39,22 @@ class RollbackError(LeadoutError):
 
 class BackendError(LeadoutError):
     """A forward pass that failed, or an id that does not belong to the model."""
+
+
+class ServerError(LeadoutError):
+    """An engine's server that cannot be reached, broke off, or answers with something else than its API."""
+
+
+class ServerRefusedError(ServerError):
+    """A server that refused a request, with its HTTP status.
+
+    Parameters
+    ----------
+    text : str
+    status : int
+        Of the answer, 400..499.
+    """
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
