@@ -23,6 +23,7 @@ ALLOWED = {
     "bench": {"errors", "checks", "core", "models", "drafters", "engine", "store", "loading", "testing"},
     "loading": {"errors", "checks", "core", "models", "drafters", "engine", "store"},
     "advise": {"errors", "checks", "folders", "core", "models", "drafters", "engine", "store", "loading"},
+    "probe": {"errors", "checks", "proof", "bench"},
     "cli": {
         "errors",
         "checks",
@@ -35,6 +36,7 @@ ALLOWED = {
         "proof",
         "bench",
         "advise",
+        "probe",
     },
     "__main__": {"cli"},
     "__init__": {"errors", "core", "engine", "loading", "models"},
