@@ -51,7 +51,7 @@ def write_record(path: Path, name: str, arguments: dict[str, object], figures: d
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "leadout": __version__,
-        "commit": _commit(),
+        "commit": commit(),
         "machine": {
             "cpu": read_cpu().model,
             "cores": usable_cores(),
@@ -66,7 +66,7 @@ def write_record(path: Path, name: str, arguments: dict[str, object], figures: d
     path.write_text(json.dumps(record, indent=1, default=asdict) + "\n", encoding="utf-8")
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
     """The commit that was measured, "+" where files were changed since; None outside a checkout."""
     here = Path(__file__).parent
     asked = ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]
