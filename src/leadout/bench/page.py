@@ -16,23 +16,30 @@ _NONE = "-"
 HEAD = """\
 # Benchmarks
 
-This page is made from the JSON files in [benchmarks](../benchmarks) by `python -m leadout.bench.page`; `make
-bench` measures them anew. Every contender answers the same prompts, in turns, with fresh caches; no prompt is
-repeated. A speed is a multiple of plain decoding's over the tokens after the first one, paired answer by answer:
-the median, with the smallest and largest behind it. "Best plain" is the faster of plain decoding through either
-provider in the same run. `auto` is what leadout does by itself; the costs and the acceptance it goes by are
-learned in the run, no text is.
+This page is made from the JSON files in [benchmarks](../benchmarks) by `python -m leadout.bench.page`;
+`make bench` measures them anew. Every contender answers the same prompts, in turns, with fresh caches;
+no prompt is repeated. A speed is a multiple of plain decoding's over the tokens after the first one,
+paired answer by answer: the median, with the smallest and largest behind it. "Best plain" is the faster
+of plain decoding through either provider in the same run. `auto` is what leadout does by itself; the
+costs and the acceptance it goes by are learned in the run, no text is.
 
-*In hindsight* says what the run would have allowed: from the answers, what each drafter would have proposed at
-every token, and the costs measured in the same run, the speed of every fixed choice is worked out, and that of
-an oracle that knows the future, which nothing real can reach. *Acceptance predicted* holds each workload out in
-turn: a predictor that learned from the others is scored on it (Brier score, lower is better) against always
-predicting the share that stood so far.
+*In hindsight* says what the run would have allowed: from the answers, what each drafter would have
+proposed at every token, and the costs measured in the same run, the speed of every fixed choice is
+worked out, and that of an oracle that knows the future, which nothing real can reach. *Acceptance
+predicted* holds each workload out in turn: a predictor that learned from the others is scored on it
+(Brier score, lower is better) against always predicting the share that stood so far.
 """
 
 SPEEDS = (
-    "workload", "contender", "over plain", "over best plain", "with prompt", "tok/s", "acceptance", "same text",
-)  # fmt: skip
+    "workload",
+    "contender",
+    "over plain",
+    "over best plain",
+    "with prompt",
+    "tok/s",
+    "acceptance",
+    "same text",
+)
 HINDSIGHT = ("in hindsight", "best fixed choice", "its speed", "auto", "share of it", "oracle")
 PREDICTIONS = ("acceptance predicted for", "verdicts", "Brier", "of the running mean", "better by")
 
@@ -155,10 +162,11 @@ def _predictions(held_out: Mapping[str, Any] | None) -> Iterator[str]:
 
 def _memory(remembering: Mapping[str, Any] | None) -> Iterator[str]:
     if remembering:
+        first, second = (remembering[key] / 1e6 for key in ("n_bytes", "n_bytes_after_twice"))
+        each, n_tokens = remembering["bytes_per_token"], remembering["n_tokens"]
         yield (
-            f"Earlier answers are remembered in {remembering['bytes_per_token']:.0f} bytes per token, measured; "
-            f"at most {remembering['n_tokens']:,} tokens of a client ({remembering['n_bytes'] / 1e6:.1f} MB, and "
-            f"{remembering['n_bytes_after_twice'] / 1e6:.1f} MB after twice as many).\n"
+            f"Earlier answers take {each:.0f} bytes per remembered token, measured, for up to {n_tokens:,} "
+            f"tokens of a client: {first:.1f} MB, and {second:.1f} MB after twice as many.\n"
         )
 
 

@@ -115,7 +115,7 @@ def _short_flags(kind: str, help_text: str) -> tuple[str, ...]:
 
 def _knows(flag: str, help_text: str) -> bool:
     """Whether the flag is in the help, and not only to say that it was removed."""
-    found = re.search(rf"^.*{re.escape(flag)}\b(?!-)[^\n]*(\n[^\n]*)?", help_text, re.MULTILINE)
+    found = re.search(rf"^.*{re.escape(flag)}\b(?!-)[^\n]*(\n[ \t]+[^\n]*)?", help_text, re.MULTILINE)
     return found is not None and "has been removed" not in found[0]
 
 
