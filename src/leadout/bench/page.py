@@ -156,8 +156,10 @@ def _predictions(held_out: Mapping[str, Any] | None) -> Iterator[str]:
         ]
         yield from _table(PREDICTIONS, rows)
         table = held_out["learning"]["reliability"]
-        rows = [(f"{row['predicted']:.2f}", f"{row['stood']:.2f}", str(row["n"])) for row in table]
-        yield from _table(("predicted", "stood", "tokens"), rows)
+        yield from _table(
+            ("predicted", "stood", "tokens"),
+            [(f"{row['predicted']:.2f}", f"{row['stood']:.2f}", str(row["n"])) for row in table],
+        )
 
 
 def _memory(remembering: Mapping[str, Any] | None) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """A picture of a benchmark's JSON file: `python -m leadout.bench.picture benchmarks/bench.json bench.svg`.
 
-Left: speedup per workload, medians with the range, and the oracle where it is known. Then: what verify passes cost
-by width. Last, where the record has it: predicted acceptance against what was accepted. Needs matplotlib
+Left: speedup per workload, medians with the range, and the oracle where it is known. Then: what verify passes
+cost by width. Last, where the record has it: predicted acceptance against what was accepted. Needs matplotlib
 (`leadout[plot]`).
 """
 
