@@ -25,7 +25,15 @@ SET = {
     "quick": {"runs": ["b"], "max_tokens": 9},
     "runs": [
         {"name": "a", "title": "A", "vs": "auto", "provider": "ik"},
-        {"name": "b", "title": "B", "vs": "auto", "draft": "none", "draft_quant": "", "bars": {"share": 0.9}},
+        {
+            "name": "b",
+            "title": "B",
+            "vs": "auto",
+            "draft": "none",
+            "draft_quant": "",
+            "useless_draft": True,
+            "bars": {"share": 0.9},
+        },
     ],
 }
 FIGURES = {
@@ -56,6 +64,7 @@ def test_runs_take_what_they_do_not_say_from_the_set():
         "--provider", "ik", "--llama-server", "x", "--out", "out/a.json", "--picture", "out/a.svg",
     ]  # fmt: skip
     assert second.draft == "none"
+    assert second.arguments(Path("out"))[-5:-4] == ["--useless-draft"]
     assert "--draft-quant" not in second.arguments(Path("out"))
     assert second.bars.share == 0.9
 

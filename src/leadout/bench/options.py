@@ -40,6 +40,8 @@ class BenchOptions:
         A Python that has the other engines and what leadout needs; "" is this one.
     quant, draft_quant : str
         Make the target or the draft model into this format first; "" takes the file as it is.
+    useless_draft : bool
+        Scramble the draft model's weights first, to see what a bad draft costs.
     out : Path
         The JSON file.
     picture : Path or None
@@ -63,6 +65,7 @@ class BenchOptions:
     peer_python: str = ""
     quant: str = ""
     draft_quant: str = ""
+    useless_draft: bool = False
     out: Path = Path("benchmarks/bench.json")
     picture: Path | None = None
 

@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from leadout.bench.answer import Answer
@@ -22,7 +23,7 @@ from leadout.errors import ProviderError
 
 START_S, ANSWER_S = 180.0, 1800.0
 ALL_LAYERS = 999
-TUNING_TOKENS = 64
+TUNING_TOKENS, WARM_UP_TOKENS = 40, 8
 
 
 def server_command(settings: PeerSettings, setting: ServerSetting, help_text: str, port: int) -> list[str]:
@@ -118,6 +119,8 @@ class LlamaServerPeer:
                 progress("llama-server settings", done, len(known))
             try:
                 self._start(setting)
+                warm_up = list(reversed(prompts[0].ids))
+                self.answer(warm_up, replace(asked, max_tokens=WARM_UP_TOKENS))
                 for prompt in prompts:
                     self._keeps = False
                     answer = self.answer(prompt.ids, asked)

@@ -63,7 +63,11 @@ def write_record(path: Path, name: str, arguments: dict[str, object], figures: d
         "figures": figures,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=1, default=asdict) + "\n", encoding="utf-8")
+    new = path.with_name(
+        f"{path.name}.new"
+    )  # whoever reads meanwhile, or after a crash, finds a whole record
+    new.write_text(json.dumps(record, indent=1, default=asdict) + "\n", encoding="utf-8")
+    new.replace(path)
 
 
 def commit() -> str | None:

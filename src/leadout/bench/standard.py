@@ -28,6 +28,7 @@ from leadout.errors import InputError
 
 FOLDER = Path("benchmarks")
 QUICK_FOLDER = Path("benchmarks/quick")
+ON = "True"  # an option without a value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ class StandardRun:
     target, draft : str
         As for `leadout bench`.
     options : mapping of str to str
-        Further options of `leadout bench`, without their dashes.
+        Further options of `leadout bench`, without their dashes; "True" for those that take no value.
     bars : Bars
         What it has to show.
     """
@@ -57,7 +58,12 @@ class StandardRun:
         """What `leadout` is called with; `more` are options that depend on the machine."""
         given = {**self.options, **(more or {})}
         given |= {"out": str(folder / f"{self.name}.json"), "picture": str(folder / f"{self.name}.svg")}
-        flat = [part for name, value in given.items() if value for part in (f"--{name}", value)]
+        flat = [
+            part
+            for name, value in given.items()
+            if value
+            for part in ((f"--{name}",) if value == ON else (f"--{name}", value))
+        ]
         return ["bench", self.target, "--draft", self.draft, *flat]
 
 
@@ -106,6 +112,16 @@ def is_done(file: Path, arguments: list[str], now: str | None) -> bool:
     return bool(is_same and record.get("figures", {}).get("complete"))
 
 
+def run_to_its_end(command: list[str]) -> int:
+    """The exit code of a command; Ctrl-C reaches it too, and it is given the time to keep what it has."""
+    process = subprocess.Popen(command)
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            continue
+
+
 def bars_table(runs: tuple[StandardRun, ...], folder: Path) -> Table:
     """Every bar of every run that is there."""
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -150,9 +166,9 @@ def main(  # noqa: PLR0917
             continue
         print(f"\n{run.name}: leadout {' '.join(arguments)}", flush=True)
         started = monotonic()
-        done = subprocess.run([sys.executable, "-m", "leadout", *arguments], check=False)
-        if done.returncode:
-            raise typer.Exit(done.returncode)
+        code = run_to_its_end([sys.executable, "-m", "leadout", *arguments])
+        if code:
+            raise typer.Exit(code)
         print(f"{run.name}: {(monotonic() - started) / 60:.1f} minutes", flush=True)
     Console(width=140, highlight=False, markup=False).print(bars_table(runs, folder))
     if not quick:

@@ -66,6 +66,11 @@ BENCH = Group(
             unset="as it is",
         ),
         Flag("draft_quant", "The same for the draft model.", metavar="KIND", unset="as it is"),
+        Flag(
+            "useless_draft",
+            "Scramble the draft model's weights first, to see what a bad draft costs.",
+            names=("--useless-draft",),
+        ),
         Flag("out", "The JSON file that keeps everything.", metavar="FILE"),
         Flag("picture", "Also draw it: .svg, .png or .pdf.", metavar="FILE", unset="none"),
     ),
@@ -97,14 +102,18 @@ def bench(
     from leadout.bench.bench import bench as measure
     from leadout.bench.quantised import quantised
     from leadout.bench.record import write_record
+    from leadout.bench.useless import scrambled
     from leadout.cli.progress import BarProgress, StepProgress
     from leadout.loading import is_model, load_models
     from leadout.store import resolve
 
     has_model = is_model(draft)
     check_draft_flags(replace(choice, draft=draft), draft_options, has_model=has_model)
-    if bench_options.draft_quant and not has_model:
-        raise InputError(f"--draft-quant can only be given with a draft model, but --draft is {draft}")
+    about_draft = BENCH.only("draft_quant", "useless_draft").given(bench_options)
+    if about_draft and not has_model:
+        raise InputError(
+            f"{', '.join(about_draft)} can only be given with a draft model, but --draft is {draft}"
+        )
 
     def file_of(name: str, quant: str) -> str:
         if not quant:
@@ -114,6 +123,9 @@ def bench(
 
     target_file = file_of(target, bench_options.quant)
     draft_file = file_of(draft, bench_options.draft_quant)
+    if bench_options.useless_draft:
+        draft_path = resolve(draft_file, offline=choice.offline, progress=BarProgress()).path
+        draft_file = str(scrambled(draft_path, progress=BarProgress()))
 
     def load(provider: str) -> LoadedModels:
         taken = cast("ProviderChoice", provider or choice.provider)
