@@ -22,6 +22,7 @@ ALLOWED = {
     "proof": {"errors", "checks", "core", "models", "drafters", "engine"},
     "bench": {"errors", "checks", "core", "models", "drafters", "engine", "store", "loading", "testing"},
     "loading": {"errors", "checks", "core", "models", "drafters", "engine", "store"},
+    "server": {"errors", "checks", "core", "models", "drafters", "engine", "store", "loading"},
     "cli": {"errors", "checks", "core", "models", "drafters", "engine", "store", "loading", "proof", "bench"},
     "__main__": {"cli"},
     "__init__": {"errors", "core", "engine", "loading", "models"},
