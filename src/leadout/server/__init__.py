@@ -1,0 +1,1 @@
+"""Serves an engine to many at once, over HTTP."""
