@@ -36,6 +36,8 @@ class SerialLoad:
     running: int
     queued: int
     slots: int = 1
+    cached_tokens: int = 0
+    capacity_tokens: int = 8192
 
 
 class SerialRunner:

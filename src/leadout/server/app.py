@@ -15,6 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 from leadout import __version__
 from leadout.errors import LeadoutError
 from leadout.server.chat import chat_routes
+from leadout.server.completions import completion_routes
 from leadout.server.desk import Desk
 from leadout.server.guard import OPEN_PATHS, Guard
 from leadout.server.metrics import Metrics
@@ -22,6 +23,7 @@ from leadout.server.models import model_routes
 from leadout.server.options import ServerOptions
 from leadout.server.refusal import RefusedError, refusal_of, refusal_of_form
 from leadout.server.registry import Registry
+from leadout.server.responses import response_routes
 from leadout.server.sse import ClientGoneError
 from leadout.server.state import state_routes
 from leadout.server.watch import Watch
@@ -57,6 +59,8 @@ def make_app(registry: Registry, options: ServerOptions | None = None) -> FastAP
         state_routes(registry, metrics),
         model_routes(registry, int(time.time())),
         chat_routes(desk),
+        completion_routes(desk),
+        response_routes(desk),
     ):
         app.include_router(routes)
     _answer_errors(app)

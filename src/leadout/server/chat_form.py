@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from leadout.server.form import Form, Metadata, SamplingForm, ServiceTier, Stop, Unused, only
-from leadout.server.message_form import Absent, ChatMessage
+from leadout.server.message_form import ChatMessage
 from leadout.server.tool_form import Tool, ToolChoiceForm
 
 _NO_AUDIO = "the models here write text only"
@@ -60,8 +60,3 @@ class ChatForm(SamplingForm):
     service_tier: ServiceTier = None
     modalities: Annotated[list[str] | None, only(["text"], because=_NO_AUDIO)] = None
     verbosity: Annotated[str | None, only("medium", because="models here have no such setting")] = None
-    audio: Absent = None
-    prediction: Absent = None
-    web_search_options: Absent = None
-    functions: Absent = None
-    function_call: Absent = None

@@ -71,7 +71,7 @@ class ChatReply:
             "index": index,
             "message": chat_message(message),
             "finish_reason": end.reason,
-            "logprobs": chat_logprobs(end.result.tokens) if self.has_logprobs else None,
+            "logprobs": _logprobs(end.result.tokens) if self.has_logprobs else None,
         }
 
     def _chunk(self, piece: Piece) -> dict[str, object] | None:
@@ -85,7 +85,7 @@ class ChatReply:
             "index": piece.index,
             "delta": delta,
             "finish_reason": None if piece.end is None else piece.end.reason,
-            "logprobs": chat_logprobs(tokens) if self.has_logprobs and tokens else None,
+            "logprobs": _logprobs(tokens) if self.has_logprobs and tokens else None,
         }
         chunk = {**self._head("chat.completion.chunk"), "choices": [choice]}
         if self.has_usage:
@@ -132,6 +132,10 @@ def _call(delta: CallDelta | ArgumentsDelta) -> dict[str, object]:
         function = {"name": delta.name, "arguments": ""}
         return {"index": delta.at, "id": delta.id, "type": "function", "function": function}
     return {"index": delta.at, "function": {"arguments": delta.text}}
+
+
+def _logprobs(tokens: Sequence[Token]) -> dict[str, object]:
+    return {"content": chat_logprobs(tokens), "refusal": None}
 
 
 def _origin(token: Token) -> dict[str, object]:

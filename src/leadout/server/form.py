@@ -5,10 +5,9 @@ A field that stands in no form is refused by name; so is a value of a known fiel
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from leadout.engine.params import Params
@@ -17,9 +16,19 @@ from leadout.server.refusal import refusal_of
 
 
 class Form(BaseModel):
-    """A JSON object whose fields are all known and are not converted from other types."""
+    """A JSON object whose fields are all known and are not converted from other types.
+
+    A field that is null is one that was left out.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_nulls(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if value is not None}
 
 
 def refused(reason: str) -> PydanticCustomError:
@@ -36,17 +45,6 @@ def only(*allowed: object, because: str) -> AfterValidator:
         return value
 
     return AfterValidator(check)
-
-
-def no_more_than(n: int, what: str) -> Callable[[Any], Any]:
-    """A check of a collection's size."""
-
-    def check(value: Any) -> Any:
-        if value is not None and len(value) > n:
-            raise refused(f"has {len(value)} {what}; at most {n} are possible")
-        return value
-
-    return check
 
 
 Biases = Annotated[dict[str, float] | None, Field(description="Added to the logits of these token ids.")]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from leadout.engine.events import Token, TokenLogprob
 
 
-def chat_logprobs(tokens: Sequence[Token]) -> dict[str, object]:
+def chat_logprobs(tokens: Sequence[Token]) -> list[dict[str, object]]:
     """One entry for every token, markup of reasoning and calls included."""
-    return {"content": [_entry(token) for token in tokens], "refusal": None}
+    return [_entry(token) for token in tokens]
 
 
 def text_logprobs(tokens: Sequence[Token], offset: int = 0) -> dict[str, object]:

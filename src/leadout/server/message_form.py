@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from leadout.server.form import Form, refused
 
-_TEXT_PARTS = ("text", "refusal")
+_TEXT_PARTS = ("text", "input_text", "output_text", "reasoning_text", "summary_text", "refusal")
 
 
 def _text_part(value: Any) -> Any:
@@ -19,22 +19,14 @@ def _text_part(value: Any) -> Any:
     return value
 
 
-def _absent(value: Any) -> Any:
-    if value is not None:
-        raise refused("is not honoured here; leave it out")
-    return value
-
-
-Absent = Annotated[None, BeforeValidator(_absent)]
-"""A field that clients send back as null."""
-
-
 class TextPart(Form):
     """A piece of text."""
 
-    type: Literal["text", "refusal"]
+    type: Literal["text", "input_text", "output_text", "reasoning_text", "summary_text", "refusal"]
     text: str = ""
     refusal: str = ""
+    annotations: list[Any] | None = Field(None, description="Accepted, and not used.")
+    logprobs: list[Any] | None = Field(None, description="Accepted, and not used.")
 
 
 Content = Annotated[
@@ -43,6 +35,13 @@ Content = Annotated[
     Discriminator(lambda value: "~parts" if isinstance(value, list | tuple) else "~text"),
 ]
 """Text, or text in parts. (Names with "~" are left out of the paths that errors tell.)"""
+
+
+def text_of(content: Content | None) -> str:
+    """All of it in one text, parts joined by newlines."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "\n".join(part.text or part.refusal for part in content)
 
 
 class CalledFunction(Form):
@@ -72,13 +71,12 @@ class ChatMessage(Form):
     reasoning_content: str | None = None
     refusal: str | None = None
     annotations: list[Any] | None = Field(None, description="Accepted, and not used.")
-    audio: Absent = None
-    function_call: Absent = None
 
     def to_template(self) -> dict[str, object]:
         """The message as chat templates know it."""
         message: dict[str, object] = {"role": "system" if self.role == "developer" else self.role}
-        message["content"] = None if self.content is None and self.tool_calls else self._text()
+        has_text = self.content is not None or not self.tool_calls
+        message["content"] = (text_of(self.content) or self.refusal or "") if has_text else None
         if self.tool_calls:
             message["tool_calls"] = [_call(each) for each in self.tool_calls]
         optional = {
@@ -88,13 +86,6 @@ class ChatMessage(Form):
         }
         message |= {key: value for key, value in optional.items() if value is not None}
         return message
-
-    def _text(self) -> str:
-        if self.content is None:
-            return self.refusal or ""
-        if isinstance(self.content, str):
-            return self.content
-        return "\n".join(part.text or part.refusal for part in self.content)
 
 
 def _call(call: ToolCallForm) -> dict[str, object]:

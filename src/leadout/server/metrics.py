@@ -65,32 +65,23 @@ class Metrics:
         self._round_tokens = self._histogram(
             "round_tokens", "Tokens of the answer that one target pass gave.", _ROUND_SIZES, "model"
         )
-        self._kv_used = Gauge(
-            "leadout_kv_used_tokens",
-            "Tokens of running requests in the target's cache.",
-            ["model"],
-            registry=self.registry,
-        )
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """A request is over."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def started(self, model: str, event: Started, seconds: float, *, is_first: bool) -> None:
-        """A prompt has been read, `seconds` after its request came; counted for the first answer alone."""
-        if is_first:
-            self._first.labels(model).observe(seconds)
-            self._prompt.labels(model).inc(event.prompt_tokens)
-            self._cached.labels(model).inc(event.cached_tokens)
-        self._kv_used.labels(model).inc(event.prompt_tokens)
+    def started(self, model: str, event: Started, seconds: float) -> None:
+        """A prompt has been read, `seconds` after its request came."""
+        self._first.labels(model).observe(seconds)
+        self._prompt.labels(model).inc(event.prompt_tokens)
+        self._cached.labels(model).inc(event.cached_tokens)
 
     def round(self, model: str, event: Round) -> None:
         """A round is over."""
         self._completion.labels(model).inc(event.emitted)
         self._passes.labels(model).inc()
         self._round_tokens.labels(model).observe(event.emitted)
-        self._kv_used.labels(model).inc(event.emitted)
         for part, seconds in (
             ("draft", event.draft_s),
             ("verify", event.verify_s),
@@ -108,10 +99,6 @@ class Metrics:
             self._plain_s.labels(model).inc(event.emitted * event.forecast.plain_s)
             self._actual_s.labels(model).inc(event.draft_s + event.verify_s + event.other_s)
             self._plain_rate.labels(model).set(1 / event.forecast.plain_s)
-
-    def freed(self, model: str, n_tokens: int) -> None:
-        """A request that held so many tokens is over."""
-        self._kv_used.labels(model).dec(n_tokens)
 
     def exposition(self) -> bytes:
         """All of it in Prometheus' text format."""
@@ -132,14 +119,19 @@ class _LoadCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Requests and slots of every model."""
-        running = GaugeMetricFamily("leadout_requests_running", "Requests in a slot.", labels=["model"])
-        queued = GaugeMetricFamily("leadout_requests_queued", "Requests that wait.", labels=["model"])
-        slots = GaugeMetricFamily("leadout_slots", "Requests that can run at once.", labels=["model"])
-        room = GaugeMetricFamily("leadout_kv_capacity_tokens", "Tokens the cache can hold.", labels=["model"])
+        families = {
+            "requests_running": "Answers that hold a slot.",
+            "requests_queued": "Requests that wait for a slot.",
+            "slots": "Answers that can run together.",
+            "kv_used_tokens": "Tokens in the target's cache, kept ones included.",
+            "kv_capacity_tokens": "Tokens that the target's cache could hold.",
+        }
+        gauges = [
+            GaugeMetricFamily(f"leadout_{name}", help, labels=["model"]) for name, help in families.items()
+        ]
         for served in self._loaded():
-            load, info = served.runner.load, served.engine.target.info
-            running.add_metric([served.name], load.running)
-            queued.add_metric([served.name], load.queued)
-            slots.add_metric([served.name], load.slots)
-            room.add_metric([served.name], info.n_ctx * info.n_slots)
-        return [running, queued, slots, room]
+            load = served.runner.load
+            values = (load.running, load.queued, load.slots, load.cached_tokens, load.capacity_tokens)
+            for gauge, value in zip(gauges, values, strict=True):
+                gauge.add_metric([served.name], value)
+        return gauges

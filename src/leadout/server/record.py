@@ -41,7 +41,6 @@ class Record:
             ("prompt_tokens", "cached_tokens", "completion_tokens", "target_passes", "drafted", "accepted"), 0
         )
         self._reasons: list[str] = []
-        self._n_held = 0
 
     @property
     def seconds(self) -> float:
@@ -61,9 +60,6 @@ class Record:
     def end(self, status: int) -> dict[str, object]:
         """The request is over, with this status; everything that is known of it, without its text."""
         self._metrics.answered(self.route, status, self.seconds)
-        if self.model:
-            self._metrics.freed(self.model, self._n_held)
-            self._n_held = 0
         told: dict[str, object] = {"id": self.id, "route": self.route, "status": status}
         told["seconds"] = round(self.seconds, 4)
         if self.model:
@@ -75,18 +71,17 @@ class Record:
         return told
 
     def _start(self, event: Started) -> None:
-        is_first = self._first_s is None
-        if is_first:
+        if event.index > 0:  # the prompt was counted with the first answer
+            return
+        if self._first_s is None:
             self._first_s = self.seconds
-            self._counts["prompt_tokens"] = event.prompt_tokens
-            self._counts["cached_tokens"] = event.cached_tokens
-        self._n_held += event.prompt_tokens
-        self._metrics.started(self.model, event, self._first_s or 0.0, is_first=is_first)
+        self._counts["prompt_tokens"] += event.prompt_tokens
+        self._counts["cached_tokens"] += event.cached_tokens
+        self._metrics.started(self.model, event, self._first_s)
 
     def _round(self, event: Round) -> None:
         self._counts["completion_tokens"] += event.emitted
         self._counts["target_passes"] += 1
         self._counts["drafted"] += event.drafted
         self._counts["accepted"] += event.accepted
-        self._n_held += event.emitted
         self._metrics.round(self.model, event)

@@ -17,11 +17,11 @@ Prompt = str | Sequence[int] | Conversation
 
 
 class Load(Protocol):
-    """How much a model has to do: requests that run, requests that wait, and how many can run at once."""
+    """How much a model has to do at this moment."""
 
     @property
     def running(self) -> int:
-        """Requests that hold a slot."""
+        """Answers that hold a slot."""
 
     @property
     def queued(self) -> int:
@@ -29,7 +29,15 @@ class Load(Protocol):
 
     @property
     def slots(self) -> int:
-        """Slots."""
+        """Answers that can run together."""
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens in the caches of all slots."""
+
+    @property
+    def capacity_tokens(self) -> int:
+        """Tokens that these caches could hold."""
 
 
 class Runner(Protocol):
