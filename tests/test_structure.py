@@ -25,7 +25,7 @@ ALLOWED = {
     "advise": "errors checks folders core models drafters engine store loading",
     "launch": "errors checks models store probe",
     "probe": "errors checks proof bench",
-    "server": "errors checks core models drafters engine store loading",
+    "server": "errors checks core models drafters engine store loading __init__",
     "cli": "errors checks core models drafters engine store loading proof bench advise launch probe server",
     "__main__": "cli",
     "__init__": "errors core engine loading models",
