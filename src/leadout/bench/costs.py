@@ -16,7 +16,7 @@ from leadout.bench.widths import WIDTHS, pass_times
 from leadout.core.cost import CostTable
 from leadout.core.noise import RandomSource
 from leadout.core.values import History, Sampling
-from leadout.drafters.base import DraftRequest
+from leadout.drafters.base import DraftPrompt, DraftRequest
 from leadout.drafters.model import ModelDrafter
 from leadout.models.base import Model
 
@@ -60,19 +60,15 @@ class MeasuredCosts:
     def _measure_draft(self, draft: Model, length: int, repeats: int) -> None:
         random = np.random.default_rng(0)
         text = random.integers(0, draft.vocab.size, length + N_READ).tolist()
-        draft.truncate(_SLOT, 0)
-        drafter = ModelDrafter(draft)
-        drafter.begin(_SLOT, text[:length])
-        drafter.propose([_request(text[:length], 1)])  # reads the text, and warms up
         for _ in range(repeats):
+            draft.truncate(_SLOT, 0)
+            drafter = ModelDrafter(draft)
+            drafter.begin(_SLOT, DraftPrompt(ids=text[:length]))
+            drafter.propose([_request(text[:length], 1)])  # reads the text
             drafter.observe(_SLOT, ())
             each = _propose_s(drafter, text[:length], DRAFT_K) / DRAFT_K
             drafter.observe(_SLOT, ())
             reading = _propose_s(drafter, text[: length + N_READ], 1) - each
-            draft.truncate(_SLOT, 0)
-            drafter = ModelDrafter(draft)
-            drafter.begin(_SLOT, text[:length])
-            drafter.propose([_request(text[:length], 1)])
             self.draft_s.append(each)
             self.read_s.append(max(0.0, reading) / N_READ)
         draft.truncate(_SLOT, 0)

@@ -16,7 +16,7 @@ from leadout.bench.workloads import Unit
 from leadout.core import law
 from leadout.core.noise import RandomSource
 from leadout.core.values import History, Sampling
-from leadout.drafters.base import Drafter, DraftRequest
+from leadout.drafters.base import Drafter, DraftPrompt, DraftRequest
 from leadout.drafters.ngram import NgramDrafter
 from leadout.drafters.prefix import common_prefix
 from leadout.drafters.suffix import SuffixDrafter
@@ -109,7 +109,7 @@ def _looked_up(
 ) -> dict[str, tuple[Guess, ...]]:
     found: dict[str, tuple[Guess, ...]] = {}
     for name, lookup in lookups.items():
-        lookup.begin(_SLOT, prompt)
+        lookup.begin(_SLOT, DraftPrompt(ids=prompt))
         context, guesses = list(prompt), [Guess()]
         for at, token in enumerate(answer):
             if at:
