@@ -41,7 +41,6 @@ class BackendError(LeadoutError):
     """A forward pass that failed, or an id that does not belong to the model."""
 
 
-<<<<<<< HEAD
 class BusyError(LeadoutError):
     """More requests than can wait; nothing of this one was begun.
 
@@ -54,7 +53,8 @@ class BusyError(LeadoutError):
     def __init__(self, message: str, retry_after_s: float) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
-=======
+
+
 class ServerError(LeadoutError):
     """An engine's server that cannot be reached, broke off, or answers with something else than its API."""
 
@@ -72,4 +72,3 @@ class ServerRefusedError(ServerError):
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
         self.status = status
->>>>>>> probe

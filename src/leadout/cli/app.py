@@ -18,6 +18,7 @@ import typer
 
 from leadout import __version__
 from leadout.cli import bench, chat, demo, models, probe, prove, pull, run, streams, tune
+from leadout.errors import BackendError, LeadoutError, RollbackError, ServerError
 
 FAILED, MISUSED, STOPPED = 1, 2, 130
 

@@ -269,7 +269,7 @@ class Batch:
     ) -> list[Outcome]:
         """Read pieces, in one pass or one by one, and learn what they cost."""
         outcomes: list[Outcome] = []
-        sizes = {session: size for session, size in pieces}
+        sizes = dict(pieces)
         for group in self._passes(list(sizes)):
             started = perf_counter()
             outcomes += read(group, [sizes[session] for session in group])
