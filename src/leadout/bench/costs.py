@@ -84,12 +84,15 @@ class MeasuredCosts:
             fixed_s=fixed_s,
         )
 
+    @property
+    def verify_ms(self) -> dict[int, Spread]:
+        """Milliseconds of a pass by width."""
+        return {width: _ms(seconds) for width, seconds in sorted(self.verify_s.items())}
+
     def to_json(self) -> dict[str, object]:
         """Milliseconds with their spread."""
         return {
-            "verify_ms_by_width": {
-                str(width): _ms(seconds) for width, seconds in sorted(self.verify_s.items())
-            },
+            "verify_ms_by_width": {str(width): spread for width, spread in self.verify_ms.items()},
             "draft_ms": _ms(self.draft_s) if self.draft_s else None,
             "read_ms": _ms(self.read_s) if self.read_s else None,
         }
