@@ -16,7 +16,7 @@ from leadout.bench.widths import WIDTHS, pass_times
 from leadout.core.cost import CostTable
 from leadout.core.noise import RandomSource
 from leadout.core.values import History, Sampling
-from leadout.drafters.base import DraftRequest
+from leadout.drafters.base import DraftPrompt, DraftRequest
 from leadout.drafters.model import ModelDrafter
 from leadout.models.base import Model
 
@@ -60,19 +60,15 @@ class MeasuredCosts:
     def _measure_draft(self, draft: Model, length: int, repeats: int) -> None:
         random = np.random.default_rng(0)
         text = random.integers(0, draft.vocab.size, length + N_READ).tolist()
-        draft.truncate(_SLOT, 0)
-        drafter = ModelDrafter(draft)
-        drafter.begin(_SLOT, text[:length])
-        drafter.propose([_request(text[:length], 1)])  # reads the text, and warms up
         for _ in range(repeats):
+            draft.truncate(_SLOT, 0)
+            drafter = ModelDrafter(draft)
+            drafter.begin(_SLOT, DraftPrompt(ids=text[:length]))
+            drafter.propose([_request(text[:length], 1)])  # reads the text
             drafter.observe(_SLOT, ())
             each = _propose_s(drafter, text[:length], DRAFT_K) / DRAFT_K
             drafter.observe(_SLOT, ())
             reading = _propose_s(drafter, text[: length + N_READ], 1) - each
-            draft.truncate(_SLOT, 0)
-            drafter = ModelDrafter(draft)
-            drafter.begin(_SLOT, text[:length])
-            drafter.propose([_request(text[:length], 1)])
             self.draft_s.append(each)
             self.read_s.append(max(0.0, reading) / N_READ)
         draft.truncate(_SLOT, 0)
@@ -88,12 +84,15 @@ class MeasuredCosts:
             fixed_s=fixed_s,
         )
 
+    @property
+    def verify_ms(self) -> dict[int, Spread]:
+        """Milliseconds of a pass by width."""
+        return {width: _ms(seconds) for width, seconds in sorted(self.verify_s.items())}
+
     def to_json(self) -> dict[str, object]:
         """Milliseconds with their spread."""
         return {
-            "verify_ms_by_width": {
-                str(width): _ms(seconds) for width, seconds in sorted(self.verify_s.items())
-            },
+            "verify_ms_by_width": {str(width): spread for width, spread in self.verify_ms.items()},
             "draft_ms": _ms(self.draft_s) if self.draft_s else None,
             "read_ms": _ms(self.read_s) if self.read_s else None,
         }

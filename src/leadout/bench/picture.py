@@ -46,7 +46,7 @@ def draw(record: Mapping[str, Any], out: Path) -> None:
     from matplotlib.figure import Figure
 
     figures = record["figures"]
-    calibration = _calibrations(figures)
+    calibration = {name: each for name, each in _calibrations(figures).items() if each["reliability"]}
     panels = 3 if calibration else 2
     widths = [2.4, 1.3, 1.0][:panels]
     figure = Figure(figsize=(4.2 * sum(widths) / 1.3, 4.4), layout="constrained")
@@ -122,8 +122,7 @@ def _calibration(axes: Axes, calibration: Mapping[str, Any]) -> None:
     for name, each in calibration.items():
         table = each["reliability"]
         predicted, stood = [row["predicted"] for row in table], [row["stood"] for row in table]
-        if table:
-            axes.plot(predicted, stood, "o-", ms=3, lw=1, label=f"{name}, Brier {each['brier']:.3f}")
+        axes.plot(predicted, stood, "o-", ms=3, lw=1, label=f"{name}, Brier {each['brier']:.3f}")
     axes.set_xlabel("predicted acceptance")
     axes.set_ylabel("share accepted")
     axes.legend(fontsize=7)

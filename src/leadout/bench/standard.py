@@ -45,6 +45,8 @@ class StandardRun:
         Further options of `leadout bench`, without their dashes; "True" for those that take no value.
     bars : Bars
         What it has to show.
+    is_extra : bool
+        Measured only when it is named.
     """
 
     name: str
@@ -53,6 +55,7 @@ class StandardRun:
     draft: str
     options: Mapping[str, str]
     bars: Bars
+    is_extra: bool = False
 
     def arguments(self, folder: Path, *, more: Mapping[str, str] | None = None) -> list[str]:
         """What `leadout` is called with; `more` are options that depend on the machine."""
@@ -87,7 +90,7 @@ def parse_set(given: Mapping[str, Any], *, quick: bool = False) -> tuple[Standar
         options = {
             key.replace("_", "-"): str(value)
             for key, value in merged.items()
-            if key not in ("name", "title", "target", "draft", "bars")
+            if key not in ("name", "title", "target", "draft", "bars", "extra")
         }
         runs.append(
             StandardRun(
@@ -97,6 +100,7 @@ def parse_set(given: Mapping[str, Any], *, quick: bool = False) -> tuple[Standar
                 draft=merged["draft"],
                 options=options,
                 bars=Bars.of(each.get("bars", {})),
+                is_extra=each.get("extra", False),
             )
         )
     return tuple(runs)
@@ -152,7 +156,8 @@ def main(  # noqa: PLR0917
     from leadout.bench.page import write_page
 
     folder, runs = QUICK_FOLDER if quick else FOLDER, read_set(quick=quick)
-    chosen = [part.strip() for part in only.split(",") if part.strip()] or [run.name for run in runs]
+    named = [part.strip() for part in only.split(",") if part.strip()]
+    chosen = named or [run.name for run in runs if not run.is_extra]
     unknown = [name for name in chosen if name not in {run.name for run in runs}]
     if unknown:
         raise InputError(f"there is no run {unknown[0]!r}; there are {', '.join(run.name for run in runs)}")

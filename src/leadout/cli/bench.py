@@ -100,32 +100,15 @@ def bench(
 ) -> None:
     """Measure the speed of contenders on six kinds of prompts and an agent loop, against plain decoding."""
     from leadout.bench.bench import bench as measure
-    from leadout.bench.quantised import quantised
     from leadout.bench.record import write_record
-    from leadout.bench.useless import scrambled
     from leadout.cli.progress import BarProgress, StepProgress
     from leadout.loading import is_model, load_models
-    from leadout.store import resolve
 
     has_model = is_model(draft)
     check_draft_flags(replace(choice, draft=draft), draft_options, has_model=has_model)
-    about_draft = BENCH.only("draft_quant", "useless_draft").given(bench_options)
-    if about_draft and not has_model:
-        raise InputError(
-            f"{', '.join(about_draft)} can only be given with a draft model, but --draft is {draft}"
-        )
-
-    def file_of(name: str, quant: str) -> str:
-        if not quant:
-            return name
-        found = resolve(name, offline=choice.offline, progress=BarProgress())
-        return str(quantised(found.path, quant, progress=BarProgress()))
-
-    target_file = file_of(target, bench_options.quant)
-    draft_file = file_of(draft, bench_options.draft_quant)
-    if bench_options.useless_draft:
-        draft_path = resolve(draft_file, offline=choice.offline, progress=BarProgress()).path
-        draft_file = str(scrambled(draft_path, progress=BarProgress()))
+    target_file, draft_file = _files(
+        target, draft, bench_options, offline=choice.offline, has_draft=has_model
+    )
 
     def load(provider: str) -> LoadedModels:
         taken = cast("ProviderChoice", provider or choice.provider)
@@ -176,8 +159,35 @@ def bench(
     note(f"every answer's figures are in {out}")
 
 
+def _files(
+    target: str, draft: str, options: BenchOptions, *, offline: bool, has_draft: bool
+) -> tuple[str, str]:
+    """The names of target and draft, or paths of what has to be made of them first."""
+    from leadout.bench.quantised import quantised
+    from leadout.bench.useless import scrambled
+    from leadout.cli.progress import BarProgress
+    from leadout.store import resolve
+
+    about_draft = BENCH.only("draft_quant", "useless_draft").given(options)
+    if about_draft and not has_draft:
+        raise InputError(
+            f"{', '.join(about_draft)} can only be given with a draft model, but --draft is {draft}"
+        )
+
+    def made(name: str, quant: str) -> str:
+        if not quant:
+            return name
+        found = resolve(name, offline=offline, progress=BarProgress())
+        return str(quantised(found.path, quant, progress=BarProgress()))
+
+    target, draft = made(target, options.quant), made(draft, options.draft_quant)
+    if options.useless_draft:
+        found = resolve(draft, offline=offline, progress=BarProgress())
+        draft = str(scrambled(found.path, progress=BarProgress()))
+    return target, draft
+
+
 def _print(done: Benchmark) -> None:
-    from leadout.bench.report import verify_ms_by_width
     from leadout.bench.table import figures_table, held_out_table, look_back_table, widths_table
 
     console = table_console()
@@ -189,7 +199,7 @@ def _print(done: Benchmark) -> None:
         console.print()
         console.print(held_out_table(done.held_out))
     console.print()
-    console.print(widths_table(verify_ms_by_width(done.run)))
+    console.print(widths_table({name or "run": each.verify_ms for name, each in done.costs.items()}))
 
 
 def _draw(record: dict[str, object], options: BenchOptions) -> None:
