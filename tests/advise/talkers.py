@@ -22,7 +22,9 @@ def _row(token, height):
 
 
 def wanderer():
-    return TableModel(lambda tokens: _row(_next(tokens), 9.0), n_vocab=256, n_ctx=8192, vocab=VOCAB, name="target")
+    return TableModel(
+        lambda tokens: _row(_next(tokens), 9.0), n_vocab=256, n_ctx=8192, vocab=VOCAB, name="target"
+    )
 
 
 def half_right():

@@ -43,14 +43,20 @@ def test_a_language_model_has_no_problem(tmp_path):
 def test_vocabularies_are_told_apart_by_their_digests(tmp_path):
     one, same, other = (
         inspect(write_tiny_gguf(tmp_path / f"{name}.gguf", **options))
-        for name, options in (("a", {}), ("b", {"n_layers": 1, "seed": 9}), ("c", {"tokens": {300: "x"}, "n_vocab": 400}))
+        for name, options in (
+            ("a", {}),
+            ("b", {"n_layers": 1, "seed": 9}),
+            ("c", {"tokens": {300: "x"}, "n_vocab": 400}),
+        )
     )
     assert one.vocabulary == same.vocabulary != other.vocabulary
 
 
 def test_what_is_read_for_a_token_leaves_out_a_table_that_is_only_looked_up(tmp_path):
     tensors = {"token_embd.weight": (1000, 10), "blk.0.ffn_up.weight": (20, 10)}
-    tied = inspect(write_shape(tmp_path / "tied.gguf", n_layers=1, n_head_kv=1, head_size=10, tensors=tensors))
+    tied = inspect(
+        write_shape(tmp_path / "tied.gguf", n_layers=1, n_head_kv=1, head_size=10, tensors=tensors)
+    )
     untied = inspect(
         write_shape(
             tmp_path / "untied.gguf", n_layers=1, n_head_kv=1, head_size=10,
@@ -85,7 +91,9 @@ def test_more_tokens_touch_more_experts(tmp_path):
 def test_a_broken_file_says_why(tmp_path):
     for name, content in (("empty", b""), ("text", b"hello, I am no model"), ("cut", None)):
         path = tmp_path / f"{name}.gguf"
-        path.write_bytes(content if content is not None else write_tiny_gguf(tmp_path / "x").read_bytes()[:3000])
+        path.write_bytes(
+            content if content is not None else write_tiny_gguf(tmp_path / "x").read_bytes()[:3000]
+        )
         assert str(path) in inspect(path).problem
     dangling = tmp_path / "gone.gguf"
     dangling.symlink_to(tmp_path / "nothing")

@@ -112,7 +112,9 @@ def test_lookups_are_the_answer_where_they_pay_more(tmp_path, cache):
 
 
 def test_a_target_can_be_too_small_to_gain(tmp_path, cache):
-    target = write_tiny_gguf(tmp_path / "models" / "alone.gguf") if (tmp_path / "models").mkdir() is None else None
+    target = (
+        write_tiny_gguf(tmp_path / "models" / "alone.gguf") if (tmp_path / "models").mkdir() is None else None
+    )
     remember_prediction(
         target, None, GgufOptions(), "auto", prediction=told(1.0, agreement=None),
         findings=findings(cache, "checks"),
@@ -263,7 +265,9 @@ def test_auto_stops_looking_when_its_second_is_over(tmp_path, cache):
     target = mixed_folder(tmp_path / "models")
     ticks = iter(range(100))
     settings = StoreSettings(cache_dir=tmp_path / "own", hub_cache=tmp_path / "hub")
-    chosen = choose_draft(target, GgufOptions(), settings=settings, folder=cache, clock=lambda: next(ticks) * 0.6)
+    chosen = choose_draft(
+        target, GgufOptions(), settings=settings, folder=cache, clock=lambda: next(ticks) * 0.6
+    )
     assert chosen.path is None
     assert "none of 1 files" in chosen.reason
 

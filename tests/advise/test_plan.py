@@ -32,14 +32,19 @@ def test_both_caches_are_planned_to_the_byte(pair):
     assert plan.target.weight_bytes == pair[0].n_bytes
     assert plan.draft.weight_bytes == pair[1].n_bytes
     assert plan.verify_bytes == 16 * 1000 * 4
-    assert plan.total_bytes >= 1_073_741_824 + 268_435_456 + pair[0].n_bytes + pair[1].n_bytes + plan.verify_bytes
+    assert (
+        plan.total_bytes
+        >= 1_073_741_824 + 268_435_456 + pair[0].n_bytes + pair[1].n_bytes + plan.verify_bytes
+    )
 
 
 def test_a_cache_of_8_bits_is_half_as_large_plus_its_scales(pair):
     whole = plan_memory(*pair, GgufOptions(n_ctx=8192), free_bytes=FREE)
     half = plan_memory(*pair, GgufOptions(n_ctx=8192, kv_type_k="q8_0", kv_type_v="q8_0"), free_bytes=FREE)
     for before, after in ((whole.target, half.target), (whole.draft, half.draft)):
-        assert after.kv_bytes == before.kv_bytes // 2 + before.kv_bytes // 2 // 16  # 2 bytes for each 32 values
+        assert (
+            after.kv_bytes == before.kv_bytes // 2 + before.kv_bytes // 2 // 16
+        )  # 2 bytes for each 32 values
 
 
 def test_slots_multiply_caches_and_rows(pair):
@@ -92,7 +97,9 @@ def test_a_draft_too_dear_for_what_the_target_reads_is_not_recommended():
     assert speedup == pytest.approx(2.533 / (1 + 3 * 9 / 17))
     verdict = decide(speedup, 1.0, cost_ratio=9 / 17, agreement=0.7)
     assert verdict.advice == "plain"
-    assert verdict.sentence == "Not recommended, predicted 0.98x: a pass of the draft costs 53% of the target's."
+    assert (
+        verdict.sentence == "Not recommended, predicted 0.98x: a pass of the draft costs 53% of the target's."
+    )
 
 
 def test_a_small_draft_for_a_large_dense_target_is_recommended():

@@ -149,7 +149,12 @@ def test_only_allowed_widths_are_used():
 
 @pytest.mark.parametrize(
     ("stood", "costs", "low", "high"),
-    [(True, FLAT, 2.5, 6.0), (True, STEEP, 0.97, 1.01), (False, FLAT, 0.97, 1.01), (False, STEEP, 0.97, 1.01)],
+    [
+        (True, FLAT, 2.5, 6.0),
+        (True, STEEP, 0.97, 1.01),
+        (False, FLAT, 0.97, 1.01),
+        (False, STEEP, 0.97, 1.01),
+    ],
 )
 def test_the_schedule_that_would_run_decides(stood, costs, low, high):
     answered, guesses = made_up(stood, n=120)
@@ -163,7 +168,8 @@ def fixed_record(n_kinds=6, stood=True, n=100):
     samples = [made_up(stood, n) for _ in range(2 * n_kinds)]
     answers = tuple(
         Answered(
-            sample=Sample(kind=KINDS[i % n_kinds], name=f"s{i}", prompt=each.sample.prompt), answer=each.answer
+            sample=Sample(kind=KINDS[i % n_kinds], name=f"s{i}", prompt=each.sample.prompt),
+            answer=each.answer,
         )
         for i, (each, _) in enumerate(samples)
     )
@@ -211,9 +217,13 @@ def test_without_answers_nothing_is_predicted():
 def test_a_targets_record_is_made_once_and_serves_every_draft(tmp_path):
     findings = Findings("records", tmp_path)
     target = wanderer()
-    first = measure(target, ModelDrafter(half_right()), key="k", findings=findings, seconds=1e-4, clock=clock())
+    first = measure(
+        target, ModelDrafter(half_right()), key="k", findings=findings, seconds=1e-4, clock=clock()
+    )
     n_passes = len(target.passes)
-    again = measure(target, ModelDrafter(half_right()), key="k", findings=findings, seconds=1e-4, clock=clock())
+    again = measure(
+        target, ModelDrafter(half_right()), key="k", findings=findings, seconds=1e-4, clock=clock()
+    )
     assert len(target.passes) == n_passes
     assert [each.kind for each in again.kinds] == [each.kind for each in first.kinds]
     alone = measure(target, None, key="k", findings=findings, clock=clock())

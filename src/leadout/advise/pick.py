@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 from leadout.advise.bandwidth import bandwidth
@@ -231,7 +231,7 @@ class Picker:
         """The two vocabularies, remembered under their digests."""
         findings, key = self._findings("vocabularies"), f"{self.facts.vocabulary}-{facts.vocabulary}"
         known = findings.read(key)
-        if isinstance(known, dict) and set(known) == {"is_same", "is_usable", "text"}:
+        if isinstance(known, dict) and set(known) == {each.name for each in fields(VocabularyVerdict)}:
             return VocabularyVerdict(**known)
         verdict = compare(self.target, header)
         findings.write(key, asdict(verdict))

@@ -1,11 +1,12 @@
-"""Whether two files' vocabularies go together, told by their headers."""
+"""Whether two files' vocabularies go together: as much of a comparison as advice needs and can be kept."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from leadout.models.compare import compare_tables
 from leadout.models.header import Header
-from leadout.models.match import match_vocabularies
+from leadout.models.token_table import table_of_header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,14 +15,17 @@ class VocabularyVerdict:
 
     Parameters
     ----------
+    kind : str
+        See `leadout.models.compare.Kind`.
     is_same : bool
         Whether ids mean the same, but for a few that are never proposed.
     is_usable : bool
-        Whether a draft can be made at all.
+        Whether this version can draft across them.
     text : str
         In words.
     """
 
+    kind: str
     is_same: bool
     is_usable: bool
     text: str
@@ -29,33 +33,10 @@ class VocabularyVerdict:
 
 def compare(target: Header, draft: Header) -> VocabularyVerdict:
     """Compare two vocabularies without loading either model."""
-    match = match_vocabularies(_HeaderVocabulary(target), _HeaderVocabulary(draft))
-    return VocabularyVerdict(is_same=match.usable, is_usable=match.usable, text=match.explain())
-
-
-class _HeaderVocabulary:
-    """As much of `Vocabulary` as a comparison asks for."""
-
-    chat_template = None
-
-    def __init__(self, header: Header) -> None:
-        self._header = header
-        self.size = header.n_vocab
-        self.bos, self.eos = self._id("bos"), self._id("eos")
-        self.adds_bos = bool(header.metadata.get("tokenizer.ggml.add_bos_token", False))
-
-    def is_end(self, token: int) -> bool:
-        return token == self.eos
-
-    def text(self, token: int) -> str:
-        return self._header.tokens[token]
-
-    def piece(self, token: int, *, special: bool = False) -> bytes:  # noqa: ARG002
-        return self.text(token).encode()
-
-    def encode(self, text: str, *, add_bos: bool, special: bool) -> list[int]:
-        raise NotImplementedError
-
-    def _id(self, what: str) -> int | None:
-        value = self._header.metadata.get(f"tokenizer.ggml.{what}_token_id")
-        return value if isinstance(value, int) else None
+    found = compare_tables(table_of_header(target), table_of_header(draft))
+    return VocabularyVerdict(
+        kind=found.kind,
+        is_same=found.is_one_vocabulary,
+        is_usable=found.is_one_vocabulary,
+        text=found.explain(),
+    )
