@@ -190,7 +190,14 @@ def load_models(
         loaded = LoadedModels(target=model, key=model.key, options=options, notes=notes)
         if draft_files is not None:
             try:
-                loaded = _beside(loaded, target_files, draft_files, draft_options, draft_provider, tuned)
+                loaded = _beside(
+                    loaded,
+                    target_files,
+                    draft_files,
+                    draft_options,
+                    draft_provider=draft_provider,
+                    tuned=tuned,
+                )
             except LeadoutError as error:
                 if chosen is None:
                     raise
@@ -205,6 +212,7 @@ def _beside(
     target_files: Resolved,
     draft_files: Resolved,
     draft_options: GgufOptions | None,
+    *,
     draft_provider: Provider,
     tuned: Tuned | None,
 ) -> LoadedModels:

@@ -60,7 +60,7 @@ def mixed_folder(folder: Path) -> Path:
     write_other(folder / "embed.gguf", "nomic-bert", tokens=8)
     write_other(folder / "style.gguf", "llama", kind="adapter", keys={"adapter.type": "lora"})
     write_other(folder / "vocab.gguf", "llama", tensors=(), tokens=8)
-    first, *rest = write_split_gguf(folder / "split.gguf", 3, n_layers=2)
+    _, *rest = write_split_gguf(folder / "split.gguf", 3, n_layers=2)
     rest[0].unlink()
     write_tiny_gguf(folder / "bigger.gguf", n_layers=12)
     (folder / "broken.gguf").write_bytes((folder / "fit.gguf").read_bytes()[:5000])

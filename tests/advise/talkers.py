@@ -1,4 +1,4 @@
-"""A target that wanders through the alphabet, now and then repeating itself, and a draft that is often right."""
+"""A target that wanders through the alphabet, and a draft model that is often right."""
 
 import numpy as np
 

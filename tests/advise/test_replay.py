@@ -193,8 +193,8 @@ def test_a_prediction_has_every_kind_and_an_interval():
 
 def test_the_interval_grows_with_the_spread_of_samples():
     answers, right = fixed_record()
-    _, wrong = fixed_record(stood=False)
-    guesses = (*right.guesses[:6], wrong.guesses[6], *right.guesses[7:])
+    halting = tuple(Guess(confidence=0.98 if i % 3 else 0.3, stood=i % 3 != 0) for i in range(100))
+    guesses = (*right.guesses[:6], halting, *right.guesses[7:])
     mixed = DraftRecord(guesses=guesses, draft_s=0.1, read_s=0.01)
     record = TargetRecord(answers=answers, costs=FLAT)
     narrow, wide = predict(record, right).kinds[0].speedup, predict(record, mixed).kinds[0].speedup

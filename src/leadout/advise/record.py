@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
@@ -60,7 +60,7 @@ class TargetRecord:
         if not isinstance(values, Mapping) or not isinstance(given := values.get("answers"), Mapping):
             return None
         try:
-            costs = Profile.from_json(values["profile"]).costs
+            costs = replace(Profile.from_json(values["profile"]).costs, draft_s=0.0, read_s=0.0)
             answers = [
                 Answered(sample=each, answer=tuple(map(int, given[each.name])))
                 for each in samples
