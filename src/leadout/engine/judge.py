@@ -135,6 +135,8 @@ class Refusal:
                 f"reading {self.n_to_read} tokens with the draft {self.drafter} would cost more than it is "
                 "predicted to gain"
             )
+        if self.speed >= 1:
+            return f"drafting is predicted to gain next to nothing here ({self.speed:.2f}x)"
         return f"drafting is predicted to give {self.speed:.2f}x here"
 
 
@@ -219,9 +221,14 @@ class PacedJudge:
             chance = chance_of(model.predict(confidence, offset, position), mood)
             chances.append(chance)
             together *= chance
-            if together < _HOPELESS:
+            if together < _HOPELESS or (offset == 0 and self._most(chance) <= self.outlook.margin):
                 break
         return chances
+
+    def _most(self, chance: float) -> float:
+        """What a proposal would be worth whose first token stands with this chance, and all others surely."""
+        outlook = self.outlook
+        return max(k * chance - outlook.rate * outlook.costs.extra_s(k) for k in outlook.state.ks)
 
     def _best(self, chances: Sequence[float]) -> tuple[int, float]:
         outlook = self.outlook
