@@ -20,7 +20,8 @@ _BARELY = 1e-9  # the worth of what is tried only to learn: less than of anythin
 _HOPELESS = 0.01  # a chance below which no more tokens of a lookup are looked at
 _SUREST = 0.999
 _LOOKUPS_SHARE = 0.25  # of the budget for learning: they are tried often, and there is less to learn
-_PATIENCE = 0.75  # of what reading a backlog costs
+_PATIENCE = 0.4  # of what reading a backlog costs, and up to 1 more for a large one
+_LARGE_SHARE = 0.25  # of the time that is left
 
 
 Mood = Literal["fair", "hopeful"]
@@ -254,14 +255,16 @@ class PacedJudge:
     def _may_read(self, drafter: str, n_unread: int) -> bool:
         """Whether to read a backlog that costs more than may be lost.
 
-        Not before most of its cost was missed for not having read it: what the lookups leave to gain shows in
-        the first rounds alone.
+        Not before as much was missed for not having read it as its cost calls for: what the lookups leave to
+        gain shows in the first rounds alone, and answers may end soon, which a large backlog does not bear.
         """
         outlook = self.outlook
         backlog_s = (n_unread - 1) * outlook.costs.read_s
         if backlog_s <= outlook.allowance_s:
             return True
-        return self.beliefs.missed(drafter) >= _PATIENCE * outlook.rate * backlog_s
+        left_s = outlook.n_rounds_left * outlook.costs.plain_s()
+        patience = _PATIENCE + min(1.0, backlog_s / (_LARGE_SHARE * left_s))
+        return self.beliefs.missed(drafter) >= patience * outlook.rate * backlog_s
 
     def _reading(self, n_unread: int) -> float:
         """Tokens lost to reading: all of what every round reads, and this round's share of a backlog."""
