@@ -76,8 +76,9 @@ class LlamaServer:
             "presence_penalty": 0.0,
             "frequency_penalty": 0.0,
             "return_tokens": True,
-            "seed": -1 if ask.seed is None else ask.seed,
         }
+        if ask.stop:
+            body["stop"] = [ask.stop]
         if model:
             body["model"] = model
         if ask.n_top > 0:
