@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from leadout import __version__
-from leadout.cli import bench, chat, demo, models, probe, prove, pull, run, streams
+from leadout.cli import bench, chat, demo, models, probe, prove, pull, run, serve, streams, tune
 from leadout.errors import BackendError, LeadoutError, RollbackError, ServerError
 
 FAILED, MISUSED, STOPPED = 1, 2, 130
@@ -38,7 +38,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run.run, chat.chat, prove.prove, probe.probe, bench.bench, demo.demo, models.models, pull.pull):
+for command in (
+    run.run,
+    chat.chat,
+    tune.tune,
+    prove.prove,
+    bench.bench,
+    serve.serve,
+    probe.probe,
+    demo.demo,
+    models.models,
+    pull.pull,
+):
     app.command()(command)
 
 
