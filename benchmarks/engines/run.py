@@ -1,10 +1,11 @@
 """Real engines, launched by `leadout launch` and probed by `leadout probe`; the wrong set-ups too.
 
-    python benchmarks/engines/run.py --llama-server FILE --gguf-target FILE --gguf-draft FILE --gguf-other FILE \
-        --vllm PYTHON --vllm-target FOLDER --vllm-draft FOLDER --out benchmarks/engines/probes.json
+    python benchmarks/engines/run.py --llama-server FILE --gguf-target FILE --gguf-draft FILE \
+        --gguf-other FILE --vllm PYTHON --vllm-target FOLDER --vllm-draft FOLDER \
+        --out benchmarks/engines/probes.json
 
-Leave out what is not there; its cases are left out then, and said. One engine runs at a time. A case passes if
-the probe's verdict and cause are the expected ones; the exit code is 0 if all passed. Not one of the tests.
+Leave out what is not there; its cases are left out then, and said. One engine runs at a time. A case passes
+if the probe's verdict and cause are the expected ones; the exit code is 0 if all passed. It is no test.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class Case:
     target, draft : str
         Names of options of this script; draft may also be "ngram" or "none".
     added : tuple of str
-        Put behind leadout's own command without asking leadout, which would refuse or mend it; names of options
-        of this script in braces stand for their values.
+        Put behind leadout's own command without asking leadout, which would refuse or mend it; names of
+        options of this script in braces stand for their values.
     verdict, cause : str
     """
 

@@ -58,7 +58,7 @@ class FakeModel:
         return "." if token == STOP_ID else f" w{token - N_BYTES}"
 
     def law(self, ids: list[int]) -> dict[int, float]:
-        """Log probabilities after `ids`: a free choice at every second place, and near ties if they are wanted."""
+        """Log probabilities after `ids`: a free choice at every second place, near ties on request."""
         base = N_BYTES + (7 * len(ids) + ids[-1]) % 60
         probs = (0.6, 0.3, 0.1) if len(ids) % 2 else (0.97, 0.02, 0.01)
         if self.rule == "tie" and len(ids) % 7 == 0:

@@ -25,8 +25,12 @@ class Leadout:
     name = "leadout"
     takes_ids = False
     n_top = 0
-    undrafted: Fields | None = {"speculation": "off"}
     advice = "every answer's usage.speculation says what was drafted and why not"
+
+    @property
+    def undrafted(self) -> Fields | None:
+        """The switch that its API documents."""
+        return {"speculation": "off"}
 
     def recognise(self, http: Http) -> str | None:
         """By the owner of its models, or by its metrics."""

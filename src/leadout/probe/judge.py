@@ -124,8 +124,8 @@ def _why_nothing_drafted(seen: Measured) -> Finding:
             level="fault",
             name="nothing-drafted",
             text=f"speculation is set up, but nothing was drafted for repetitive texts: a lookup that finds "
-            f"nothing, a shortest match that is too long, drafting turned off by load or by a draft context "
-            f"that is too short{busy}",
+            f"nothing, a shortest match that is too long, drafting turned off by load or by a draft "
+            f"context that is too short{busy}",
             remedy="lower the shortest match of an n-gram drafter, raise limits that turn drafting off by "
             "batch size, and probe again while nobody else uses the server",
         )
@@ -144,8 +144,8 @@ def _harm(seen: Measured) -> Finding | None:
         return Finding(
             level="fault",
             name="greedy-differs",
-            text=f"at temperature 0 the text is not plain decoding's: {len(seen.equality.splits)} differences "
-            f"in {seen.equality.n_compared} {seen.equality.unit}{far}",
+            text=f"at temperature 0 the text is not plain decoding's: {len(seen.equality.splits)} "
+            f"differences in {seen.equality.n_compared} {seen.equality.unit}{far}",
             remedy="turn off lossy acceptance (thresholds, relaxed or synthetic acceptance); otherwise turn "
             "speculation off and report it to the engine",
         )
@@ -159,8 +159,8 @@ def _harm(seen: Measured) -> Finding | None:
                 name="greedy-verification",
                 text="at temperature 1 verified tokens are always the most probable one: the engine verifies "
                 "greedily and the temperature has no effect",
-                remedy="SGLang off CUDA verifies so always; TensorRT-LLM needs allow_advanced_sampling: true; "
-                "elsewhere turn speculation off for sampling",
+                remedy="SGLang off CUDA verifies so always; TensorRT-LLM needs allow_advanced_sampling: "
+                "true; elsewhere turn speculation off for sampling",
             )
         case "differs":
             return Finding(
@@ -181,8 +181,8 @@ def _useless(seen: Measured) -> Finding | None:
         return Finding(
             level="fault",
             name="nothing-accepted",
-            text=f"it drafts, but {_figures(seen.drafting)} on texts that are easy to guess: the draft does not "
-            "fit this target",
+            text=f"it drafts, but {_figures(seen.drafting)} on texts that are easy to guess: the draft "
+            "does not fit this target",
             remedy="most often the draft has another vocabulary or tokenizer of the same size (leadout check "
             "TARGET DRAFT compares them), its head is of another kind (EAGLE with an EAGLE3 head accepts "
             "nothing), or its cache is quantised too far",
@@ -217,8 +217,8 @@ def _side_effects(seen: Measured) -> list[Finding]:
             Finding(
                 level="warning",
                 name="foreign-traffic",
-                text=f"others used the server meanwhile ({drafting.foreign} {drafting.foreign_unit}): {theirs}"
-                "engines draft less under load",
+                text=f"others used the server meanwhile ({drafting.foreign} {drafting.foreign_unit}): "
+                f"{theirs}engines draft less under load",
                 remedy="probe again while nobody else uses it",
             )
         )
@@ -229,8 +229,8 @@ def _side_effects(seen: Measured) -> list[Finding]:
                 level="warning",
                 name="low-acceptance",
                 text=f"only {acceptance:.0%} of the drafted tokens stood on texts that are easy to guess",
-                remedy="draft fewer tokens; with llama-server set --spec-draft-p-min 0.5 (its default is 0) and "
-                "leave the draft's cache unquantised (-ctkd, -ctvd); take a draft nearer to the target",
+                remedy="draft fewer tokens; with llama-server set --spec-draft-p-min 0.5 (its default is 0) "
+                "and leave the draft's cache unquantised (-ctkd, -ctvd); take a draft nearer to the target",
             )
         )
     if long is not None and drafting.drafted and _has_collapsed(drafting, long):
@@ -238,8 +238,8 @@ def _side_effects(seen: Measured) -> list[Finding]:
             Finding(
                 level="warning",
                 name="draft-context",
-                text="after the long text nothing useful was drafted: the draft's context is shorter than the "
-                "target's",
+                text="after the long text nothing useful was drafted: the draft's context is shorter "
+                "than the target's",
                 remedy="raise the draft's context (max_model_len), or take a draft trained for longer texts; "
                 "with vLLM one long request stops drafting for the whole batch",
             )
@@ -261,8 +261,8 @@ def _law_notes(law: Law) -> list[Finding]:
     notes = {
         "control differs": (
             "sampling-settings",
-            "draws at temperature 1 differ from the told probabilities even where nothing is drafted, so this "
-            "is not speculation: other weights, or sampling settings that requests cannot override",
+            "draws at temperature 1 differ from the told probabilities even where nothing is drafted, so "
+            "this is not speculation: other weights, or sampling settings that requests cannot override",
         ),
         "undrafted": ("law-undrafted", "nothing was drafted at temperature 1, so its law proves nothing"),
         "no power": ("law-no-power", "the model was too sure of itself for the law to be tested"),

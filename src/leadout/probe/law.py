@@ -33,7 +33,7 @@ MAX_TOKENS, STOP = 64, "."
 """A sample ends with its sentence, but may be longer: drafters with a least length need room to draft."""
 
 N_WORDS = 4
-"""Leading words of a sample that are judged where only text is told; all of them rest on drafted tokens too."""
+"""Leading words of a sample that are judged where only text is told; all but the first may be drafted."""
 
 MIN_GROUP = 25
 """Smaller groups are not tested."""
