@@ -4,8 +4,9 @@
         --gguf-other FILE --vllm PYTHON --vllm-target FOLDER --vllm-draft FOLDER \
         --out benchmarks/engines/probes.json
 
-Leave out what is not there; its cases are left out then, and said. One engine runs at a time. A case passes
-if the probe's verdict and cause are the expected ones; the exit code is 0 if all passed. It is no test.
+Leave out what is not there; its cases are left out then, and said. With --only, what the record holds of
+other cases is kept. One engine runs at a time. A case passes if the probe's verdict and cause are the expected
+ones; the exit code is 0 if all passed. It is no test.
 """
 
 from __future__ import annotations
@@ -153,10 +154,13 @@ def main() -> int:
         parser.add_argument(f"--{name}", default="", metavar="PATH")
     parser.add_argument("--only", default="", help="part of the names of the cases to run")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--probe", default="--prompts 3 --replays 48 --draws 80", help="limits of each probe")
+    parser.add_argument(
+        "--probe", default="--prompts 2 --tokens 64 --replays 24 --draws 40", help="limits of each probe"
+    )
     parser.add_argument("--out", type=Path, default=Path("benchmarks/engines/probes.json"))
     given = vars(parser.parse_args())
     done: list[dict[str, Any]] = []
+    kept = _recorded(given["out"]) if given["only"] else []
     for case in CASES:
         if given["only"] not in f"{case.engine} {case.name}":
             continue
@@ -173,11 +177,20 @@ def main() -> int:
     paths = {given[name]: f"<{name}>" for name in _PATHS if given[name]}
     arguments = {name: value for name, value in given.items() if name not in ("out", *_PATHS)}
     sys.argv = [sys.argv[0], "..."]  # the record keeps no paths of this machine
-    write_record(given["out"], "engines", arguments, {"cases": _without(done, paths)})
+    ran = [(each["engine"], each["case"]) for each in done]
+    cases = [*(each for each in kept if (each["engine"], each["case"]) not in ran), *_without(done, paths)]
+    write_record(given["out"], "engines", arguments, {"cases": cases})
     return 0 if done and all(each["as_expected"] for each in done) else 1
 
 
 _PATHS = ("llama_server", "gguf_target", "gguf_draft", "gguf_other", "vllm", "vllm_target", "vllm_draft")
+
+
+def _recorded(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    cases: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["figures"]["cases"]
+    return cases
 
 
 def _needs(case: Case) -> list[str]:
