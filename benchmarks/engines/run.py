@@ -5,8 +5,8 @@
         --out benchmarks/engines/probes.json
 
 Leave out what is not there; its cases are left out then, and said. With --only, what the record holds of
-other cases is kept. One engine runs at a time. A case passes if the probe's verdict and cause are the expected
-ones; the exit code is 0 if all passed. It is no test.
+other cases is kept. One engine runs at a time. A case passes if the probe's verdict and cause are the
+expected ones; the exit code is 0 if all passed. It is no test.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ import pytest
 from leadout.bench.record import Spread
 from leadout.probe.answers import Drafting, fold_drafting, speed, speedup
 from leadout.probe.equality import Equality
-from leadout.probe.judge import Measured, judge
+from leadout.probe.judge import judge
 from leadout.probe.law import Law
+from leadout.probe.measured import Measured
 from leadout.probe.report import EXIT_CODES, Verdict
 from leadout.probe.values import Counters, Inspection, Said
 

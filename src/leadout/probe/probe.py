@@ -14,8 +14,9 @@ from leadout.probe.detect import find_engine
 from leadout.probe.engine import pick_model, reading
 from leadout.probe.equality import compare, replay
 from leadout.probe.http import Http
-from leadout.probe.judge import Measured, judge
+from leadout.probe.judge import judge
 from leadout.probe.law import judge_law
+from leadout.probe.measured import Measured
 from leadout.probe.options import ProbeOptions
 from leadout.probe.report import ProbeReport
 from leadout.probe.side import Side
