@@ -134,8 +134,8 @@ class PeerSetup:
             program = self.python
             if not program:
                 raise ProviderError(
-                    f"{MODULES[spec.kind]} is not installed; pip install {PACKAGES[spec.kind]}, or name a Python "
-                    "that has it, and what leadout needs, with --peer-python FILE"
+                    f"{MODULES[spec.kind]} is not installed; pip install {PACKAGES[spec.kind]}, or name a "
+                    "Python that has it, and what leadout needs, with --peer-python FILE"
                 )
         if spec.mode == "draft" and self.draft is None:
             raise ProviderError("it is to use a draft model, and --draft names none")
