@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from leadout import __version__
-from leadout.cli import bench, chat, demo, models, probe, prove, pull, run, streams, tune
+from leadout.cli import bench, chat, demo, models, probe, prove, pull, run, serve, streams, tune
 from leadout.errors import BackendError, LeadoutError, RollbackError, ServerError
 
 FAILED, MISUSED, STOPPED = 1, 2, 130
@@ -44,6 +44,7 @@ for command in (
     tune.tune,
     prove.prove,
     bench.bench,
+    serve.serve,
     probe.probe,
     demo.demo,
     models.models,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
@@ -139,6 +139,11 @@ class Batch:
         return self._pool.n_free
 
     @property
+    def is_closed(self) -> bool:
+        """Whether nothing can join any more."""
+        return self._is_closed
+
+    @property
     def running(self) -> tuple[Answer, ...]:
         """The answers in progress, in the order in which they joined."""
         return tuple(self._running.values())
@@ -231,13 +236,10 @@ class Batch:
 
     def close(self) -> None:
         """Abandon what is running, and let the schedule keep what it learned; closing twice is allowed."""
-        with self._lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            with ExitStack() as closing:
-                closing.callback(self._schedule.close)
-                closing.callback(self.abandon)
+        self._is_closed = True  # before waiting for the running step, so that no other one begins
+        with self._lock, ExitStack() as closing:
+            closing.callback(self._schedule.close)
+            closing.callback(self.abandon)
 
     def _passes(self, sessions: Sequence[Session]) -> Iterator[Sequence[Session]]:
         """The sessions of each pass: all of them, or one by one."""
@@ -360,10 +362,8 @@ class Batch:
 
     def _keep(self, session: Session, length: int) -> None:
         """Cut the slot's cache to its first `length` tokens."""
-        try:
+        with suppress(RollbackError):  # the slot is empty then
             self._target.truncate(session.slot, length)
-        except RollbackError:
-            pass  # the slot is empty
         session.n_held = session.cached_tokens = self._target.length(session.slot)
 
     def _progress(self, outcome: Outcome) -> Progress:

@@ -16,6 +16,7 @@ LOSS = 0.02
 
 _CREDIT = 0.1
 _RATE_KEEP = 0.97  # per round
+_BELIEVED = 1.15  # how far off a predicted time may be
 _N_PLAIN = 8.0  # plain rounds that the rate starts from
 
 
@@ -126,7 +127,8 @@ def _lost_s(forecast: Forecast, judge: PacedJudge | None, outcome: Round) -> flo
     """Seconds that a round took beyond plain decoding of its tokens.
 
     What was read for the rounds to come does not count, unless it was read only to learn. A round is taken to
-    last twice what was predicted at most, so that a busy machine is not blamed on drafts.
+    last about as long as was predicted, so that a busy moment is not blamed on drafts; costs that are wrong for
+    good are soon learned.
     """
     if judge is None or not (judge.courses or outcome.drafted):
         return 0.0
@@ -137,5 +139,7 @@ def _lost_s(forecast: Forecast, judge: PacedJudge | None, outcome: Round) -> flo
             risked_s += backlog_s
         else:
             invested_s += backlog_s
-    worked_s = min(max(seconds_of(outcome) - invested_s, 0.0), 2 * forecast.seconds + risked_s)
+    expected_s = forecast.seconds + risked_s
+    worked_s = seconds_of(outcome) - invested_s
+    worked_s = min(max(worked_s, expected_s / _BELIEVED), expected_s * _BELIEVED)
     return worked_s - forecast.plain_s * (1 + outcome.accepted)

@@ -1,6 +1,6 @@
 """The engine: prompts in, events and results out; caches are kept between calls.
 
-Every request goes through a `Batch`, which a generation has for itself, or whoever leases it serves many from.
+Every request goes through a `Batch`: a generation has it to itself, and whoever leases it serves many.
 """
 
 from __future__ import annotations

@@ -63,12 +63,15 @@ class Outlook:
     allowance_s: float
     margin: float
 
-    def within(self, draft_s: float) -> Sequence[int]:
-        """Allowed draft lengths that cannot lose more than is allowed, at `draft_s` a token."""
+    def within(self, draft_s: float, doubt: float = 1.0) -> Sequence[int]:
+        """Allowed draft lengths that may not lose more than is allowed, at `draft_s` a token.
+
+        What a draft costs when none of it stands is weighed with the chance of that, `doubt`.
+        """
         ks = self.state.ks
-        if self._worst_s(ks[-1], draft_s) <= self.allowance_s:
+        if doubt * self._worst_s(ks[-1], draft_s) <= self.allowance_s:
             return ks
-        return [k for k in ks if k == 0 or self._worst_s(k, draft_s) <= self.allowance_s]
+        return [k for k in ks if k == 0 or doubt * self._worst_s(k, draft_s) <= self.allowance_s]
 
     def _worst_s(self, k: int, draft_s: float) -> float:
         return k * draft_s + self.costs.extra_s(k)
@@ -151,8 +154,10 @@ class PacedJudge:
     def weigh(self, drafter: str, confidences: Sequence[float]) -> Weighed:
         """The prefix with the best predicted worth; else, within the budget, one that might be worth it."""
         chances = self._chances(drafter, confidences, "fair")
+        if not chances:
+            return Weighed(k=0, worth=0.0)
         k, worth = self._best(chances)
-        if worth > self.outlook.margin or not chances:
+        if worth > self.outlook.margin:
             return Weighed(k=k, worth=worth)
         self._refuse(drafter, chances, draft_s=0.0)
         if self.outlook.budget_s <= self.outlook.costs.extra_s(1):
@@ -209,7 +214,8 @@ class PacedJudge:
 
     def _best(self, chances: Sequence[float]) -> tuple[int, float]:
         outlook = self.outlook
-        return best_prefix(chances, outlook.costs, outlook.rate, ks=outlook.within(0.0))
+        ks = outlook.within(0.0, 1 - chances[0])
+        return best_prefix(chances, outlook.costs, outlook.rate, ks=ks)
 
     def _course(self, drafter: str, n_unread: int) -> Course:
         outlook = self.outlook

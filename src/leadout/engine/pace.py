@@ -19,9 +19,9 @@ from leadout.engine.memory import Memory
 from leadout.engine.schedule import MAX_K, Ending, RoundState, Schedule
 
 LONGEST_DRAFT = 15
-EXPLORATION = 0.02
+EXPLORATION = 0.005
 
-_MARGIN = 0.02  # tokens: as little is within the errors of estimates
+_MARGIN = 0.05  # tokens: as little is within the errors of estimates
 _MARGIN_UNSEEN = 0.15  # while no plain round was seen of late, which would tell what drafting really gains
 _N_UNSEEN = 16
 _N_QUIET = 16  # tokens without a draft after which drafting is off
