@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from leadout import __version__
-from leadout.cli import bench, chat, demo, models, prove, pull, run, streams
+from leadout.cli import bench, chat, demo, launch, models, prove, pull, run, streams
 from leadout.errors import BackendError, LeadoutError, RollbackError
 
 FAILED, MISUSED, STOPPED = 1, 2, 130
@@ -38,7 +38,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run.run, chat.chat, prove.prove, bench.bench, demo.demo, models.models, pull.pull):
+for command in (
+    run.run,
+    chat.chat,
+    prove.prove,
+    bench.bench,
+    launch.launch,
+    demo.demo,
+    models.models,
+    pull.pull,
+):
     app.command()(command)
 
 
