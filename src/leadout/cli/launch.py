@@ -38,12 +38,6 @@ SERVING = Group(
             metavar="N",
             unset="as the engine finds",
         ),
-    ),
-)
-MACHINES = Group(
-    kind=Serving,
-    panel="Several GPUs and machines",
-    flags=(
         Flag(
             "tensor_parallel",
             "Ways that each layer is split.",
@@ -61,7 +55,7 @@ MACHINES = Group(
 )
 
 
-@takes(serving=SERVING, machines=MACHINES)
+@takes(serving=SERVING)
 def launch(
     engine: Annotated[
         str,
@@ -118,7 +112,6 @@ def launch(
     ] = READY_S,
     offline: Annotated[bool, typer.Option("--offline", help="Make no network call.")] = False,
     serving: Serving,
-    machines: Serving,
 ) -> None:
     """Set another engine up so that it speculates, compare the vocabularies first, and start it."""
     from leadout.cli.progress import BarProgress
@@ -132,7 +125,7 @@ def launch(
         target=target,
         draft=draft,
         k=k,
-        serving=_joined(serving, machines),
+        serving=serving,
         extra=tuple(extra or ()),
         program=program,
         release=for_version,
@@ -146,23 +139,6 @@ def launch(
         _show(prepared, as_json=json)
     if must_run:
         raise typer.Exit(_run(prepared, ready_timeout))
-
-
-def _joined(serving: Serving, machines: Serving) -> Serving:
-    """One value of the two panels of options."""
-    return Serving(
-        host=serving.host,
-        port=serving.port,
-        n_ctx=serving.n_ctx,
-        n_parallel=serving.n_parallel,
-        n_gpus=serving.n_gpus,
-        n_nodes=machines.n_nodes,
-        node_rank=machines.node_rank,
-        head=machines.head,
-        tensor_parallel=machines.tensor_parallel,
-        pipeline_parallel=machines.pipeline_parallel,
-        executor=machines.executor,
-    )
 
 
 def _show(prepared: Prepared, *, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leadout.errors import ProviderError
-from leadout.launch.versions import Version, version_in, version_of
+from leadout.launch.versions import Version, version_of
 
 LIMIT_S = 120.0
 """Longest that a program may take to say its version or its help."""
@@ -44,8 +44,8 @@ class Installation:
         The newest version whose forms were read; stands in where nothing is installed.
     distributions : tuple of str
         Python packages that carry it, first found first; empty for an engine that is no Python package.
-    version_arguments : tuple of str
-        Make the program say its version.
+    version_arguments, version_pattern : tuple of str, str
+        Make the program say its version, and where in that it stands.
     asks_help : bool
         Flags are chosen from what its help knows.
     assumed_words : frozenset of str
@@ -57,6 +57,7 @@ class Installation:
     assumed: str
     distributions: tuple[str, ...] = ()
     version_arguments: tuple[str, ...] = ("--version",)
+    version_pattern: str = r"version (?:is )?v?(\d[\w.+-]*)"
     asks_help: bool = False
     assumed_words: frozenset[str] = frozenset()
 
@@ -143,7 +144,8 @@ def probe(installation: Installation, program: str = "", *, limit_s: float = LIM
         return Capabilities(program=found, python=python, release=release, distribution=name)
     said = _say([found, *installation.version_arguments], limit_s)
     words = _words(_say([found, "--help"], limit_s)) if installation.asks_help else frozenset[str]()
-    release = version_in(said) or _build_number(said)
+    stated = re.findall(installation.version_pattern, said)
+    release = str(stated[-1]) if stated else ""
     if not release and not words:
         raise ProviderError(f"{found} does not say its version: {said.strip()[:200]!r}; {installation.how}")
     return Capabilities(program=found, release=release, words=words)
@@ -188,9 +190,3 @@ def _say(argv: Sequence[str], limit_s: float) -> str:
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(_FLAG.findall(text)) | frozenset(_WORD.findall(text))
-
-
-def _build_number(said: str) -> str:
-    """What llama.cpp calls its version: ``version: 11434 (abc)``, or ``build: 11434``."""
-    found = re.search(r"(?:version|build)\D{0,3}(\d+)", said)
-    return found[1] if found else ""

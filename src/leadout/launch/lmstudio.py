@@ -95,6 +95,7 @@ ENGINE = Engine(
         how="install LM Studio (lmstudio.ai), start it once, and put lms on PATH",
         assumed="0.4.20",
         version_arguments=("version",),
+        version_pattern=r"v?(\d+\.\d[\w.+-]*)",
         asks_help=True,
         assumed_words=frozenset({"load", "server", "log"}),
     ),

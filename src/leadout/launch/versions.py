@@ -7,8 +7,6 @@ from typing import NewType
 
 Version = NewType("Version", tuple[int, ...])
 
-_NUMBER = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+){1,3})(?![\d])")
-
 
 def version_of(text: str) -> Version:
     """``"0.33.0rc1"`` to ``(0, 33, 0)``; trailing zeros do not count, unknown text is empty.
@@ -20,9 +18,3 @@ def version_of(text: str) -> Version:
     while parts and parts[-1] == 0:
         parts.pop()
     return Version(tuple(parts))
-
-
-def version_in(text: str) -> str:
-    """The last version number in a program's output; "" where there is none."""
-    found = _NUMBER.findall(text)
-    return str(found[-1]) if found else ""
