@@ -53,7 +53,9 @@ def locate(name: str, engine: Engine, *, offline: bool = False, progress: Progre
     folder = Path(name).expanduser()
     if folder.is_dir():
         return _folder(name, folder.absolute(), engine)
-    if "gguf" in engine.forms and not _is_own_name(name, engine):
+    if "gguf" in engine.forms:
+        if _is_own_name(name, engine):
+            return _name(name, engine)
         return _gguf(name, offline=offline, progress=progress)
     if name.lower().endswith(".gguf") or name.startswith(("hf:", "ollama:")) or folder.is_file():
         raise InputError(f"{engine.title} takes {engine.takes}, not {name!r}; {engine.instead}")
