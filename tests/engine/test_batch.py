@@ -1,4 +1,4 @@
-"""Answers that join and leave between rounds: each says what it says alone, and nothing passes between them."""
+"""Answers that join and leave between rounds: each says what it says alone; nothing passes between them."""
 
 from dataclasses import replace
 
@@ -101,7 +101,7 @@ def test_every_answer_equals_its_solo_run_whatever_joins_leaves_and_fails_beside
         exact=exact, prefill_batch=prefill_batch,
     )  # fmt: skip
     waiting = [(at, index) for at, (_, params, _) in enumerate(asked) for index in range(params.n)]
-    said, over, left, failed = {}, set(), set(), set()
+    said, left, failed = {}, set(), set()
     with one.lease() as batch:
         names = {}
         while waiting or batch.running:
