@@ -25,7 +25,7 @@ class ConstraintState(Protocol):
         """True when nothing may follow; an end token that the mask allowed brings this about too."""
 
     def mask(self) -> Mask | None:
-        """The ids that may come next, shape (V,), end tokens among them where the answer may end; None is all.
+        """The ids that may come next, shape (V,), with end tokens where the answer may end; None is all.
 
         Asked only while it is not over. The array is read only and may change with the next call.
         """

@@ -1,8 +1,9 @@
 """Several drafters as one: each round, what is predicted to pay most for that slot.
 
-Tokens that a constraint forces and lookups come first, since they cost next to nothing; the draft model is asked where it promises more, or
-to go on where a lookup ends. What is taken follows from the committed text and from confidences, never from
-tokens that were drawn, so each row stays the distribution its token was drawn from.
+Tokens that a constraint forces and lookups come first, since they cost next to nothing; the draft model is
+asked where it promises more, or to go on where a lookup ends. What is taken follows from the committed text
+and from confidences, never from tokens that were drawn, so each row stays the distribution its token was
+drawn from.
 """
 
 from __future__ import annotations
