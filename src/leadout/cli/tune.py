@@ -39,7 +39,7 @@ def tune(
     options: GgufOptions,
 ) -> None:
     """Try libraries, threads and cache formats on these files; what is fastest is used from then on."""
-    from leadout.advise.tune_files import tune_files
+    from leadout.cli.tune_files import tune_files
     from leadout.cli.progress import BarProgress, StepProgress
 
     with StepProgress(is_quiet=json) as progress:
