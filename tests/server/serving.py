@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from dataclasses import dataclass
 
 import httpx
@@ -29,6 +30,7 @@ TOOLS = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 START, END = 256, 257
+HELLO = [{"role": "user", "content": "hello"}]
 
 
 @dataclass
@@ -107,10 +109,13 @@ def replying(reply, template=CHATML, extra=(), n_ctx=8192, **options):
     """A model that answers every chat with `reply`: text, or a function from the prompt's text to it."""
     vocab = byte_vocabulary(template, extra)
     n_vocab = vocab.size
+    openings = [list(text.encode()) for text in ("<think>\n", "quick") if text in (template or "")]
     begin = vocab.encode("<|im_start|>assistant\n", add_bos=False, special=True)
 
     def rule(tokens):
         at = next(i for i in range(len(tokens), -1, -1) if list(tokens[i - len(begin) : i]) == begin)
+        for opening in openings:
+            at += len(opening) if list(tokens[at : at + len(opening)]) == opening else 0
         if callable(reply):
             asked = b"".join(vocab.piece(token, special=True) for token in tokens[:at]).decode()
             said = reply(asked)
@@ -134,10 +139,10 @@ def constant_chat(probabilities, template=CHATML):
     return TableModel(lambda tokens: logits, n_vocab=vocab.size, n_ctx=16384, vocab=vocab)
 
 
-def served(model, drafter=None, *, k=4, name="toy", generator=np.random.default_rng, runner=SerialRunner):
+def served(model, drafter=None, *, k=4, name="toy", max_queued=64):
     """The model behind a runner."""
-    engine = Engine(model, drafter, schedule=FixedSchedule(k), generator=generator)
-    return Served.of(engine, runner(engine), name)
+    engine = Engine(model, drafter, schedule=FixedSchedule(k))
+    return Served.of(engine, SerialRunner(engine, max_queued=max_queued), name)
 
 
 def app_of(*models, options=None):
@@ -149,3 +154,27 @@ def client_of(app, **options):
     """A client that speaks to the application in this process."""
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60, **options)
+
+
+def post(model, *bodies, path="/v1/chat/completions", times=1, options=None, **about):
+    """The response to one request to the model; the responses to several."""
+
+    async def ask():
+        async with client_of(app_of(served(model, **about), options=options)) as client:
+            asked = [{"model": "toy", **body} for body in bodies * times]
+            return [await client.post(path, json=body) for body in asked]
+
+    responses = asyncio.run(ask())
+    return responses[0] if len(responses) == 1 else responses
+
+
+def chunks_of(response):
+    """The chunks of a stream."""
+    lines = [line.removeprefix("data: ") for line in response.text.split("\n\n") if line]
+    assert lines[-1] == "[DONE]"
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def deltas_of(chunks):
+    """Their deltas."""
+    return [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
