@@ -18,16 +18,21 @@ from leadout.drafters.suffix import SuffixDrafter
 from leadout.engine.engine import Engine
 from leadout.engine.memory import Memory, keep, recall
 from leadout.engine.pace import LONGEST_DRAFT, PacedSchedule
+from leadout.engine.round import why_none_fits
 from leadout.engine.schedule import MAX_K, Schedule
-from leadout.engine.startup import measure
-from leadout.errors import InputError, StoreError
+from leadout.engine.startup import BUDGET_S, measure
+from leadout.errors import InputError, StoreError, VocabularyError
 from leadout.models.base import Model
+from leadout.models.compare import Comparison, compare_files
+from leadout.models.gguf import GgufModel
 from leadout.models.header import read_header
-from leadout.models.match import VocabularyMatch, require_same_vocabulary
 from leadout.models.open import Provider, open_model
 from leadout.models.options import GgufOptions
 from leadout.models.remember import Findings
+from leadout.models.tuned import Tuned, tuned_key
+from leadout.models.tuned import recall as recall_tuned
 from leadout.store import Progress, Resolved, resolve
+from leadout.store.progress import NoProgress
 
 _LOOKUPS = ("auto", "suffix", "ngram")
 
@@ -42,7 +47,7 @@ def load(
     provider: Provider = "auto",
     draft_provider: Provider = "auto",
     schedule: Schedule | None = None,
-    longest: int = LONGEST_DRAFT,
+    longest: int | None = None,
     exact: bool = False,
     offline: bool = False,
     progress: Progress | None = None,
@@ -69,19 +74,20 @@ def load(
     schedule : Schedule or None
         How much to draft; None drafts what is predicted to pay on this machine (see `PacedSchedule`). What
         passes cost is measured the first time, which takes about 2 s, and kept in the cache folder.
-    longest : int in 0..64
-        Most tokens of a draft, where `schedule` is None.
+    longest : int in 0..64, or None
+        Most tokens of a draft, where `schedule` is None; None is 15.
     exact : bool
         Output is plain decoding's bit for bit; see `Engine`. The same as ``exact`` in `options`.
     offline : bool
         Make no network call.
     progress : Progress or None
-        Told of downloads and checks.
+        Told of downloads, checks and measurements.
 
     Raises
     ------
     InputError
-        If an argument is of another kind, or is for drafts or for a draft model where there is none.
+        If an argument is of another kind or contradicts another one, or is for drafts or for a draft model
+        where there is none.
     StoreError
         If a name cannot be turned into files.
     ModelFileError, ProviderError
@@ -92,7 +98,11 @@ def load(
     check_kind("options", options, GgufOptions, "a GgufOptions", optional=True)
     check_kind("schedule", schedule, Schedule, "a Schedule, such as FixedSchedule(4),", optional=True)
     check_truth("lookups", lookups)
-    check_whole("longest", longest, 0, MAX_K)
+    check_whole("longest", longest, 0, MAX_K, optional=True)
+    if longest is not None and schedule is not None:
+        raise InputError(
+            f"longest is {longest}, but the schedule {schedule.name!r} has its own; leave out one of them"
+        )
     check_truth("exact", exact)
     if schedule is not None and (draft is None or _is_word(draft, "none")):
         raise InputError(f"schedule says how much to draft, but draft is {draft!r}; leave out one of them")
@@ -113,7 +123,8 @@ def load(
         undo.callback(models.close)
         drafter = _drafter(draft, models, lookups=lookups)
         if schedule is None:
-            schedule = _paced(models, drafter, longest)
+            longest = LONGEST_DRAFT if longest is None else longest
+            schedule = _paced(models, drafter, longest, exact=exact, progress=progress or NoProgress())
         engine = Engine(models.target, drafter, schedule=schedule, exact=exact, notes=models.notes)
         undo.pop_all()
     return engine
@@ -167,8 +178,9 @@ def load_models(
         draft_files = find(draft) if draft is not None and is_model(draft) else None
     except StoreError as error:
         raise StoreError(f"the draft: {error}; or use ngram, or none") from error
+    tuned = _tuned(target_files, draft_files, options)
     with ExitStack() as undo:
-        model = open_model(target_files.path, name=_name(target_files), provider=provider, options=options)
+        model = _open(target_files, provider, options, tuned)
         undo.callback(model.close)
         loaded = LoadedModels(target=model, key=model.key)
         if draft_files is not None:
@@ -176,20 +188,48 @@ def load_models(
                 draft_options = _options_of_draft(options, model, draft_files.path)
             else:
                 draft_options = replace(draft_options, n_slots=max(draft_options.n_slots, options.n_slots))
-            draft_model = open_model(
-                draft_files.path, name=_name(draft_files), provider=draft_provider, options=draft_options
-            )
+            draft_model = _open(draft_files, draft_provider, draft_options, tuned, is_draft=True)
             undo.callback(draft_model.close)
-            match = require_same_vocabulary(model.vocab, draft_model.vocab)
+            comparison = compare_files(target_files.path, draft_files.path)
+            _require_one_vocabulary(comparison)
             loaded = LoadedModels(
                 target=model,
                 draft=draft_model,
-                forbidden=_forbidden(match),
+                forbidden=frozenset(comparison.differing),
                 key=f"{model.key}-{draft_model.key}",
-                notes=_notes(match),
+                notes=_notes(comparison),
             )
         undo.pop_all()
     return loaded
+
+
+def _open(
+    files: Resolved,
+    provider: Provider,
+    options: GgufOptions,
+    tuned: Tuned | None,
+    *,
+    is_draft: bool = False,
+) -> GgufModel:
+    """Load a model; what the user left open is as it was tuned, if it was."""
+    name, reason = _name(files), "asked for"
+    chosen = None if tuned is None else tuned.draft if is_draft else tuned.target
+    if tuned is not None and chosen is not None and provider in ("auto", chosen.provider):
+        options = chosen.options(options, is_draft=is_draft)
+        if provider == "auto":
+            provider, reason = chosen.provider, f"tuned: {tuned.reason}"
+    return open_model(files.path, name=name, provider=provider, options=options, reason=reason)
+
+
+def _tuned(target: Resolved, draft: Resolved | None, options: GgufOptions) -> Tuned | None:
+    """What was chosen for these files, if anything was; it holds for the CPU alone."""
+    if options.n_gpu_layers != 0 or options.exact:
+        return None
+    parts = read_header(target.path).parts
+    alone = recall_tuned(tuned_key(parts))
+    if draft is None:
+        return alone
+    return recall_tuned(tuned_key(parts, read_header(draft.path).parts)) or alone
 
 
 def _drafter(draft: str | Path | None, models: LoadedModels, *, lookups: bool) -> Drafter | None:
@@ -206,20 +246,38 @@ def _drafter(draft: str | Path | None, models: LoadedModels, *, lookups: bool) -
     return HybridDrafter([SuffixDrafter(), NgramDrafter()], model)
 
 
-def _paced(models: LoadedModels, drafter: Drafter | None, longest: int) -> PacedSchedule:
+def _paced(
+    models: LoadedModels, drafter: Drafter | None, longest: int, *, exact: bool, progress: Progress
+) -> PacedSchedule:
     """The schedule that measures, with what is known of this pair; measured now where nothing is."""
-    if drafter is None or models.target.info.rollback == "none" or longest == 0:
+    if drafter is None or _why_none(models.target, longest, exact=exact):
         return PacedSchedule(longest=longest)
-    findings, key = Findings("profiles"), hashlib.sha256(models.key.encode()).hexdigest()
+    findings, key = Findings("profiles"), profile_key(models)
     memory, note = recall(findings, key), ""
     if memory is None:
-        startup = measure(models.target, models.draft, clock=perf_counter)
+        progress.start(0, f"measuring what passes cost here, about {BUDGET_S:.0f} s, this once")
+        try:
+            startup = measure(models.target, models.draft, clock=perf_counter)
+        finally:
+            progress.finish()
         # rows of the draft model alone were compared, whatever else proposes beside it
         name = drafter.name if models.draft is None else models.draft.info.name
         memory, note = Memory.of_startup(startup, name), f"costs measured in {startup.seconds:.1f} s"
     return PacedSchedule(
         memory, longest=longest, note=note, save=lambda learned: keep(findings, key, learned)
     )
+
+
+def profile_key(models: LoadedModels) -> str:
+    """Where the costs of this pair are kept."""
+    return hashlib.sha256(models.key.encode()).hexdigest()
+
+
+def _why_none(target: Model, longest: int, *, exact: bool) -> str:
+    """Why nothing may be drafted for this target, or ""; then there is nothing to measure either."""
+    if target.info.rollback == "none":
+        return target.info.rollback_reason
+    return why_none_fits(longest, target.exact_widths() if exact else None, target.info.name)
 
 
 def is_model(draft: str | Path | None) -> bool:
@@ -268,11 +326,15 @@ def _options_of_draft(options: GgufOptions, target: Model, path: Path) -> GgufOp
     return replace(options, n_ctx=n_ctx, exact=False)
 
 
-def _notes(match: VocabularyMatch) -> tuple[str, ...]:
+def _notes(comparison: Comparison) -> tuple[str, ...]:
     """What a user should know of a pair that is not quite of one vocabulary."""
-    return (f"the draft's vocabulary is {match.explain()}",) if match.differing or match.policies else ()
+    if not comparison.differing and not comparison.policies:
+        return ()
+    return (f"the draft's vocabulary is {comparison.explain()}",)
 
 
-def _forbidden(match: VocabularyMatch) -> frozenset[int]:
-    """Draft ids that mean something else to the target, or nothing."""
-    return frozenset(match.differing) | frozenset(range(match.target_size, match.draft_size))
+def _require_one_vocabulary(comparison: Comparison) -> None:
+    if not comparison.is_one_vocabulary:
+        raise VocabularyError(
+            f"the draft model is {comparison.explain()}; take a draft model of the target's family"
+        )

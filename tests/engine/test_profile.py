@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from leadout.core.cost import CostTable
-from leadout.engine.confidence import ConfidenceSchedule, ThresholdJudge
 from leadout.engine.profile import Profile
 from leadout.engine.startup import measure
+from leadout.engine.threshold import ThresholdJudge, ThresholdSchedule
 from leadout.errors import InputError
 from leadout.testing import PieceVocabulary, TableModel, saying
 
@@ -21,8 +21,8 @@ def test_costs_follow_what_is_seen():
     for _ in range(200):
         for width, seconds in KNOWN.widths:
             profile.saw_verify(width, seconds * (1 + 0.05 * rng.standard_normal()))
-        profile.saw_draft(3, 2, KNOWN.drafting_s(3, 2))
-        profile.saw_draft(1, 60, KNOWN.drafting_s(1, 60))
+        profile.saw_draft(3, 1, KNOWN.drafting_s(3, 2))
+        profile.saw_draft(1, 59, KNOWN.drafting_s(1, 60))
         profile.saw_other(0.001)
     costs = profile.costs
     for width, seconds in KNOWN.widths:
@@ -36,8 +36,8 @@ def test_an_outlier_moves_little():
     profile = Profile(KNOWN)
     profile.saw_verify(2, 30.0)
     assert profile.costs.verify_s(2) < 1.3 * 0.09
-    profile.saw_draft(1, 1, 30.0)
-    profile.saw_draft(1, 1, 0.0)
+    profile.saw_draft(1, 0, 30.0)
+    profile.saw_draft(1, 0, 0.0)
     profile.saw_verify(2, 0.0)
     profile.saw_verify(500, 1.0)
     assert 500 not in dict(profile.costs.widths)
@@ -65,10 +65,10 @@ def test_a_profile_survives_being_written_and_a_damaged_one_is_refused():
     profile = Profile(KNOWN)
     values = json.loads(json.dumps(profile.to_json()))
     assert Profile.from_json(values).costs == KNOWN
-    with pytest.raises(InputError, match="a profile needs seconds for widths"):
+    with pytest.raises(InputError, match="a profile needs seconds for draft_s"):
         Profile.from_json(values | {"draft_s": "slow"})
     with pytest.raises(InputError, match="widths that are whole numbers"):
-        Profile.from_json(values | {"widths": {"one": 1.0}})
+        Profile.from_json(values | {"widths": {"one": [1.0, 0]}})
 
 
 class Timed(TableModel):
@@ -138,8 +138,8 @@ def test_the_threshold_ends_a_draft_before_the_first_doubt():
 
 def test_a_threshold_out_of_range_is_refused():
     with pytest.raises(InputError, match=r"threshold is 1.5; it must be a probability in 0\.\.1"):
-        ConfidenceSchedule(threshold=1.5)
-    assert ConfidenceSchedule().name == "confidence >= 0.7, k<=8"
+        ThresholdSchedule(threshold=1.5)
+    assert ThresholdSchedule().name == "threshold 0.7, k<=8"
 
 
 def test_a_width_measured_in_a_busy_moment_is_not_believed_and_measured_anew():

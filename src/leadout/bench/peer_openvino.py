@@ -25,7 +25,7 @@ DRAFT_TOKENS, LOOKUP_TOKENS, LOOKUP_NGRAM = 5, 5, 3
 
 
 class OpenVinoPeer:
-    """See `Peer`."""
+    """See `Library`."""
 
     def __init__(self, settings: PeerSettings) -> None:
         device = "GPU" if settings.n_gpu_layers else "CPU"

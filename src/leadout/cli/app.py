@@ -1,7 +1,7 @@
 """The `leadout` command: its subcommands, its exit codes and what a user sees when something is wrong.
 
 Exit codes: 0 done; 1 something failed while running, or a proof did not hold; 2 a mistake in what was asked
-for; 130 stopped with Ctrl-C.
+for; 3..6 what `leadout probe` found; 130 stopped with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Annotated
 import typer
 
 from leadout import __version__
-from leadout.cli import bench, chat, demo, models, prove, pull, run, serve, streams
-from leadout.errors import BackendError, LeadoutError, RollbackError
+from leadout.cli import bench, chat, demo, models, probe, prove, pull, run, serve, streams, tune
+from leadout.errors import BackendError, LeadoutError, RollbackError, ServerError
 
 FAILED, MISUSED, STOPPED = 1, 2, 130
 
@@ -41,9 +41,11 @@ app = typer.Typer(
 for command in (
     run.run,
     chat.chat,
-    serve.serve,
+    tune.tune,
     prove.prove,
     bench.bench,
+    serve.serve,
+    probe.probe,
     demo.demo,
     models.models,
     pull.pull,
@@ -86,7 +88,7 @@ def execute(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except typer.TyperException as error:
         return _report(error, error.format_message(), MISUSED, debug=False)
-    except (BackendError, RollbackError) as error:
+    except (BackendError, RollbackError, ServerError) as error:
         return _report(error, str(error), FAILED, debug=invocation.debug)
     except LeadoutError as error:
         return _report(error, str(error), MISUSED, debug=invocation.debug)

@@ -63,15 +63,18 @@ class Outlook:
     allowance_s: float
     margin: float
 
-    def within(self, draft_s: float) -> Sequence[int]:
-        """Allowed draft lengths that cannot lose more than is allowed, at `draft_s` a token."""
+    def within(self, draft_s: float, doubt: float = 1.0) -> Sequence[int]:
+        """Allowed draft lengths that may not lose more than is allowed, at `draft_s` a token.
+
+        What a draft costs when none of it stands is weighed with the chance of that, `doubt`.
+        """
         ks = self.state.ks
-        if self._worst_s(ks[-1], draft_s) <= self.allowance_s:
+        if doubt * self._worst_s(ks[-1], draft_s) <= self.allowance_s:
             return ks
-        return [k for k in ks if k == 0 or self._worst_s(k, draft_s) <= self.allowance_s]
+        return [k for k in ks if k == 0 or doubt * self._worst_s(k, draft_s) <= self.allowance_s]
 
     def _worst_s(self, k: int, draft_s: float) -> float:
-        return k * draft_s + self.costs.extra_s(k, self.state.n_active)
+        return k * draft_s + self.costs.extra_s(k)
 
 
 @dataclass(slots=True)
@@ -116,6 +119,16 @@ class Refusal:
     drafter: str = ""
     n_to_read: int = 0
 
+    @property
+    def reason(self) -> str:
+        """In words."""
+        if self.n_to_read:
+            return (
+                f"reading {self.n_to_read} tokens with the draft {self.drafter} would cost more than it is "
+                "predicted to gain"
+            )
+        return f"drafting is predicted to give {self.speed:.2f}x here"
+
 
 @dataclass(slots=True)
 class PacedJudge:
@@ -141,11 +154,13 @@ class PacedJudge:
     def weigh(self, drafter: str, confidences: Sequence[float]) -> Weighed:
         """The prefix with the best predicted worth; else, within the budget, one that might be worth it."""
         chances = self._chances(drafter, confidences, "fair")
+        if not chances:
+            return Weighed(k=0, worth=0.0)
         k, worth = self._best(chances)
-        if worth > self.outlook.margin or not chances:
+        if worth > self.outlook.margin:
             return Weighed(k=k, worth=worth)
         self._refuse(drafter, chances, draft_s=0.0)
-        if self.outlook.budget_s <= self.outlook.costs.extra_s(1, self.outlook.state.n_active):
+        if self.outlook.budget_s <= self.outlook.costs.extra_s(1):
             return Weighed(k=0, worth=0.0)
         k, worth = self._best(self._chances(drafter, confidences, "hopeful"))
         if worth <= self.outlook.margin or self._extra_s(k) > self.outlook.budget_s:
@@ -199,9 +214,8 @@ class PacedJudge:
 
     def _best(self, chances: Sequence[float]) -> tuple[int, float]:
         outlook = self.outlook
-        return best_prefix(
-            chances, outlook.costs, outlook.rate, ks=outlook.within(0.0), n_active=outlook.state.n_active
-        )
+        ks = outlook.within(0.0, 1 - chances[0])
+        return best_prefix(chances, outlook.costs, outlook.rate, ks=ks)
 
     def _course(self, drafter: str, n_unread: int) -> Course:
         outlook = self.outlook
@@ -232,7 +246,7 @@ class PacedJudge:
         return self.outlook.rate * self.outlook.costs.read_s * n_charged
 
     def _extra_s(self, k: int) -> float:
-        return self.outlook.costs.extra_s(k, self.outlook.state.n_active)
+        return self.outlook.costs.extra_s(k)
 
     def _followed(self, drafter: str, confidences: Sequence[float]) -> Course:
         """The drafter's course, brought up to these rows."""
@@ -250,7 +264,7 @@ class PacedJudge:
     def _refuse(self, drafter: str, chances: Sequence[float], draft_s: float) -> None:
         """Remember the best speed that was not good enough."""
         outlook = self.outlook
-        plain_s = outlook.costs.plain_s(outlook.state.n_active)
+        plain_s = outlook.costs.plain_s()
         expected, together = 1.0, 1.0
         for k, chance in enumerate(chances, start=1):
             together *= chance

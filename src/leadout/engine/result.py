@@ -274,7 +274,9 @@ class ResultFold:
         )
 
     def _usage(self, started: Started) -> Usage:
-        decode_s = sum(each.draft_s + each.verify_s + each.other_s for each in self._rounds[1:])
+        decode_s = sum(
+            each.draft_s + each.verify_s + each.other_s + each.waited_s for each in self._rounds[1:]
+        )
         return Usage(
             prompt_tokens=started.prompt_tokens,
             cached_tokens=started.cached_tokens,

@@ -27,6 +27,7 @@ def open_model(
     name: str | None = None,
     provider: Provider = "auto",
     options: GgufOptions | None = None,
+    reason: str = "asked for",
 ) -> GgufModel:
     """Load a GGUF file.
 
@@ -41,6 +42,8 @@ def open_model(
         `info.provider` and `info.provider_reason` tell what was taken and why.
     options : GgufOptions or None
         None is the defaults.
+    reason : str
+        Why a library that is named was taken.
 
     Raises
     ------
@@ -59,7 +62,7 @@ def open_model(
     name = name or header.name
     if provider == "auto":
         return _open_best(header, options, name)
-    return _open(provider, header, options, name, "asked for")
+    return _open(provider, header, options, name, reason)
 
 
 def load_binding(library: Library, header: Header, options: GgufOptions) -> Binding:

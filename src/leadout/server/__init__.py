@@ -1,1 +1,1 @@
-"""Models over HTTP: the OpenAI interface, limits and keys, metrics and logs. Needs the extra ``serve``."""
+"""Models over HTTP, for many at once: batching, the OpenAI interface, limits and keys, metrics and logs."""
