@@ -1,19 +1,16 @@
-"""A runner that runs requests one after the other, and toy models that speak bytes."""
+"""Applications in this process, and toy models that speak bytes."""
 
 import asyncio
-import contextlib
 import json
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
 
 import httpx
 import numpy as np
 
 from leadout.engine.engine import Engine
 from leadout.engine.schedule import FixedSchedule
-from leadout.errors import BusyError
-from leadout.models.conversation import Conversation
-from leadout.models.template import encode_chat
 from leadout.server.app import make_app
+from leadout.server.batcher import Batcher
 from leadout.server.registry import LoadedModels, Served
 from leadout.testing import PieceVocabulary, TableModel
 
@@ -31,67 +28,6 @@ TOOLS = (
 )
 START, END = 256, 257
 HELLO = [{"role": "user", "content": "hello"}]
-
-
-@dataclass
-class SerialLoad:
-    running: int
-    queued: int
-    slots: int = 1
-    cached_tokens: int = 0
-    capacity_tokens: int = 8192
-
-
-class SerialRunner:
-    """Runs requests of an engine one after the other; each pass in a thread."""
-
-    def __init__(self, engine, max_queued=64):
-        self.engine, self.max_queued = engine, max_queued
-        self.lock = asyncio.Lock()
-        self.n_waiting = 0
-        self.is_closed = False
-
-    @property
-    def load(self):
-        return SerialLoad(running=int(self.lock.locked()), queued=self.n_waiting)
-
-    async def events(self, prompt, params, *, client=""):
-        if self.n_waiting > self.max_queued or self.is_closed:
-            raise BusyError("too many requests wait; try again in 2 seconds", 2.0)
-        self.n_waiting += 1
-        try:
-            ids = await asyncio.to_thread(self._ids, prompt)
-            await self.lock.acquire()
-        finally:
-            self.n_waiting -= 1
-        stream = self.engine.stream(ids, params)
-        try:
-            while (event := await self._next(stream)) is not None:
-                yield event
-        finally:
-            stream.close()
-            self.lock.release()
-
-    async def _next(self, stream):
-        step = asyncio.ensure_future(asyncio.to_thread(next, stream, None))
-        try:
-            return await asyncio.shield(step)
-        except asyncio.CancelledError:
-            self.engine.cancel()
-            await asyncio.wait([step])
-            raise
-
-    def _ids(self, prompt):
-        if isinstance(prompt, Conversation):
-            vocab = self.engine.target.vocab
-            return encode_chat(vocab, prompt.messages, tools=prompt.tools, variables=prompt.variables)
-        return self.engine._ids(prompt)
-
-    async def close(self, grace_s=10.0):
-        self.is_closed = True
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(grace_s), self.lock:
-                pass
 
 
 def byte_vocabulary(template=CHATML, extra=()):
@@ -142,7 +78,7 @@ def constant_chat(probabilities, template=CHATML):
 def served(model, drafter=None, *, k=4, name="toy", max_queued=64):
     """The model behind a runner."""
     engine = Engine(model, drafter, schedule=FixedSchedule(k))
-    return Served.of(engine, SerialRunner(engine, max_queued=max_queued), name)
+    return Served.of(engine, Batcher(engine, max_queued=max_queued), name)
 
 
 def app_of(*models, options=None):
@@ -150,17 +86,20 @@ def app_of(*models, options=None):
     return make_app(LoadedModels({each.name: each for each in models}), options)
 
 
-def client_of(app, **options):
-    """A client that speaks to the application in this process."""
-    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-    return httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60, **options)
+@asynccontextmanager
+async def client_of(*models, options=None):
+    """A client of an application in this process that serves these models; they are closed at the end."""
+    transport = httpx.ASGITransport(app=app_of(*models, options=options), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
+        yield client
+    await LoadedModels({each.name: each for each in models}).close(0.0)
 
 
 def post(model, *bodies, path="/v1/chat/completions", times=1, options=None, **about):
     """The response to one request to the model; the responses to several."""
 
     async def ask():
-        async with client_of(app_of(served(model, **about), options=options)) as client:
+        async with client_of(served(model, **about), options=options) as client:
             asked = [{"model": "toy", **body} for body in bodies * times]
             return [await client.post(path, json=body) for body in asked]
 

@@ -452,13 +452,6 @@ def test_an_unknown_model_is_not_found():
     assert error["message"] == "there is no model 'gpt' here; there is toy"
 
 
-def test_a_full_queue_says_when_to_come_back():
-    response = post(replying("x"), {"messages": HELLO}, max_queued=-1)
-    assert response.status_code == 429
-    assert int(response.headers["retry-after"]) >= 1
-    assert response.json()["error"]["type"] == "rate_limit_error"
-
-
 @pytest.mark.parametrize("is_stream", [False, True])
 def test_a_failing_model_is_told(is_stream):
     model = replying("0123456789")

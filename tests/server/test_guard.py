@@ -5,7 +5,7 @@ import json
 import logging
 
 import pytest
-from serving import HELLO, app_of, client_of, replying, served
+from serving import HELLO, client_of, replying, served
 
 from leadout.errors import InputError
 from leadout.server.options import ServerOptions
@@ -16,7 +16,7 @@ KEYS = ServerOptions(api_keys=("first-key", "second-key"))
 
 def call(method, path, options=None, **request):
     async def ask():
-        async with client_of(app_of(served(replying("Hi.")), options=options)) as client:
+        async with client_of(served(replying("Hi.")), options=options) as client:
             return await client.request(method, path, **request)
 
     return asyncio.run(ask())
@@ -194,7 +194,7 @@ def test_unknown_routes_and_methods_are_told(method, path, status, code):
 )
 def test_every_listed_model_can_be_fetched(name):
     async def ask():
-        async with client_of(app_of(served(replying("Hi."), name=name))) as client:
+        async with client_of(served(replying("Hi."), name=name)) as client:
             [listed] = (await client.get("/v1/models")).json()["data"]
             assert listed["id"] == name
             raw = name.replace("%", "%25").replace("?", "%3F").replace("#", "%23").replace("..", "%2E%2E")

@@ -5,7 +5,7 @@ import json
 import logging
 
 from prometheus_client.parser import text_string_to_metric_families
-from serving import HELLO, app_of, client_of, replying, served
+from serving import HELLO, client_of, replying, served
 
 from leadout.server.logs import LineFormatter
 from leadout.testing import ScriptedDrafter
@@ -17,7 +17,7 @@ def asked(*bodies, drafter=None, path="/v1/chat/completions"):
     """The metrics after these requests, by name and labels."""
 
     async def ask():
-        async with client_of(app_of(served(replying(SAID), drafter, k=4))) as client:
+        async with client_of(served(replying(SAID), drafter, k=4)) as client:
             for body in bodies:
                 await client.post(path, json={"model": "toy", "messages": HELLO, "temperature": 0, **body})
             assert (await client.get("/health")).json() == {"status": "ok"}

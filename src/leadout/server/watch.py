@@ -49,9 +49,7 @@ class Watch:
         try:
             await self._app(scope, receive, sent)
         except ClientGoneError:
-            status = CLIENT_GONE
-        except TimeoutError:  # the client did not read what it was sent
-            status = CLIENT_GONE
+            scope["leadout.gone"] = True
         except Exception:
             LOG.exception("request failed", extra={"fields": {"id": record.id}})
             if status:
@@ -63,6 +61,6 @@ class Watch:
         finally:
             route = scope.get("route")
             record.route = getattr(route, "path", "") or "other"
-            told = record.end(status or CLIENT_GONE)
+            told = record.end(CLIENT_GONE if scope.get("leadout.gone") else status)
             if scope["path"] not in self._quiet:
                 LOG.info("request", extra={"fields": {"method": scope["method"], **told}})
