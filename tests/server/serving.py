@@ -49,7 +49,8 @@ def replying(reply, template=CHATML, extra=(), n_ctx=8192, **options):
     begin = vocab.encode("<|im_start|>assistant\n", add_bos=False, special=True)
 
     def rule(tokens):
-        at = next(i for i in range(len(tokens), -1, -1) if list(tokens[i - len(begin) : i]) == begin)
+        ends = (i for i in range(len(tokens), -1, -1) if list(tokens[i - len(begin) : i]) == begin)
+        at = next(ends, 0)
         for opening in openings:
             at += len(opening) if list(tokens[at : at + len(opening)]) == opening else 0
         if callable(reply):

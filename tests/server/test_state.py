@@ -8,16 +8,17 @@ from prometheus_client.parser import text_string_to_metric_families
 from serving import HELLO, client_of, replying, served
 
 from leadout.server.logs import LineFormatter
+from leadout.server.options import ServerOptions
 from leadout.testing import ScriptedDrafter
 
 SAID = "0123456789" * 3
 
 
-def asked(*bodies, drafter=None, path="/v1/chat/completions"):
+def asked(*bodies, drafter=None, path="/v1/chat/completions", options=None):
     """The metrics after these requests, by name and labels."""
 
     async def ask():
-        async with client_of(served(replying(SAID), drafter, k=4)) as client:
+        async with client_of(served(replying(SAID), drafter, k=4), options=options) as client:
             for body in bodies:
                 await client.post(path, json={"model": "toy", "messages": HELLO, "temperature": 0, **body})
             assert (await client.get("/health")).json() == {"status": "ok"}
@@ -54,14 +55,14 @@ def test_metrics_count_what_happened():
     assert values["leadout_first_token_seconds_count{model=toy}"] == 2
     assert values["leadout_round_seconds_total{model=toy,part=verify}"] > 0
     assert values["leadout_slots{model=toy}"] == 1
-    assert values["leadout_requests_running{model=toy}"] == values["leadout_requests_queued{model=toy}"] == 0
+    assert values["leadout_requests_queued{model=toy}"] == 0
     assert values["leadout_kv_capacity_tokens{model=toy}"] == 8192
 
 
-def logged(caplog, path="/v1/chat/completions", **fields):
+def logged(caplog, path="/v1/chat/completions", options=None, **fields):
     caplog.set_level(logging.INFO, "leadout.server")
     logging.getLogger("leadout.server").propagate = True
-    asked(fields, path=path)
+    asked(fields, path=path, options=options)
     [record] = [record for record in caplog.records if record.getMessage() == "request"]
     return record
 
@@ -80,6 +81,13 @@ def test_a_request_is_one_line_without_its_text(caplog):
     assert "\n" not in line
     assert "status=200" in line
     assert 'finish=["stop"]' in line
+
+
+def test_text_is_logged_where_that_was_asked_for(caplog):
+    record = logged(caplog, options=ServerOptions(log_prompts=True))
+    assert record.fields["prompts"] == [HELLO]
+    assert record.fields["answers"] == [SAID]
+    assert "hello" in LineFormatter("json").format(record)
 
 
 def test_refused_requests_are_logged_too(caplog):
