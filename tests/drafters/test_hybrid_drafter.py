@@ -8,7 +8,7 @@ import pytest
 from leadout.core import verify
 from leadout.core.noise import RandomSource
 from leadout.core.values import Distribution, History, Proposal, Sampling
-from leadout.drafters.base import DraftRequest, Weighed
+from leadout.drafters.base import DraftPrompt, DraftRequest, Weighed
 from leadout.drafters.hybrid import HybridDrafter
 from leadout.drafters.model import ModelDrafter
 from leadout.drafters.ngram import NgramDrafter
@@ -80,14 +80,14 @@ def counting(**options):
 
 
 def one(drafter, context, k, **changes):
-    drafter.begin(0, context)
+    drafter.begin(0, DraftPrompt(ids=context))
     (proposal,) = drafter.propose([request(context, k, **changes)])
     return proposal
 
 
 def test_lookup_of_the_highest_worth_is_taken_and_of_equals_the_first():
     drafter = HybridDrafter([lookup("a", 1), lookup("b", 2), lookup("c", 3)])
-    drafter.begin(0, [5])
+    drafter.begin(0, DraftPrompt(ids=[5]))
     for worths, drafter_name, tokens in (
         ({"a": 1.0, "b": 2.0, "c": 1.5}, "b", (2,)),
         ({"a": 1.0, "b": 1.0, "c": 1.0}, "a", (1,)),
@@ -116,7 +116,7 @@ def test_model_drafts_all_slots_that_want_it_in_the_same_passes():
     draft = counting(n_slots=3)
     drafter = HybridDrafter([lookup("a", 7)], ModelDrafter(draft))
     for slot in range(3):
-        drafter.begin(slot, [slot])
+        drafter.begin(slot, DraftPrompt(ids=[slot]))
     wants, does_not = Scale({"a": 1.0}, {"counting": 2.0}), Scale({"a": 1.0})
     proposals = drafter.propose(
         [request([0], 2, 0, judge=wants), request([1], 2, 1, judge=does_not), request([2], 2, 2, judge=wants)]
@@ -303,7 +303,7 @@ def test_hybrid_is_blocked_when_all_its_parts_are():
 def test_every_part_hears_of_everything():
     parts = [lookup("a", 1), lookup("b", 2)]
     drafter = HybridDrafter(parts)
-    drafter.begin(0, [1, 2])
+    drafter.begin(0, DraftPrompt(ids=[1, 2]))
     drafter.observe(0, [3])
     assert [part.told for part in parts] == [{0: [1, 2, 3]}] * 2
     drafter.end(0)

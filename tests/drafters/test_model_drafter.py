@@ -8,7 +8,7 @@ import pytest
 from leadout.core import law
 from leadout.core.noise import Noise, RandomSource
 from leadout.core.values import Distribution, History, Sampling
-from leadout.drafters.base import DraftRequest
+from leadout.drafters.base import DraftPrompt, DraftRequest
 from leadout.drafters.model import ModelDrafter
 from leadout.drafters.prefix import common_prefix
 from leadout.engine.engine import Engine
@@ -160,7 +160,7 @@ def test_rows_are_the_distributions_the_tokens_were_drawn_from():
     draft = TableModel(first_order(np.random.default_rng(2).normal(0, 1, (6, 6))), n_vocab=6)
     sampling = Sampling(temperature=0.9, top_k=3, frequency_penalty=0.5)
     drafter = ModelDrafter(draft)
-    drafter.begin(0, [1, 2])
+    drafter.begin(0, DraftPrompt(ids=[1, 2]))
     history = History(generated=(2,))
     noise = Noise(5)
     (proposal,) = drafter.propose(
@@ -243,7 +243,7 @@ def test_draft_that_cannot_roll_back_is_refused():
 
 def test_slot_beyond_the_drafts_slots_is_refused():
     with pytest.raises(InputError, match="slot 1 is beyond the 1 slots of the draft table"):
-        ModelDrafter(counting()).begin(1, [1])
+        ModelDrafter(counting()).begin(1, DraftPrompt(ids=[1]))
 
 
 def test_scripted_drafter_sees_every_token_once_and_in_order():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from leadout.core.noise import RandomSource
 from leadout.core.values import History, Sampling
-from leadout.drafters.base import DraftRequest
+from leadout.drafters.base import DraftPrompt, DraftRequest
 from leadout.drafters.ngram import NgramDrafter
 from leadout.errors import InputError
 
@@ -20,7 +20,7 @@ def request(context, k, slot=0):
 
 def drafted(text, k, low=1, high=4):
     drafter = NgramDrafter(low, high)
-    drafter.begin(0, text)
+    drafter.begin(0, DraftPrompt(ids=text))
     (proposal,) = drafter.propose([request(text, k)])
     assert proposal.rows is None
     return list(proposal.tokens)
@@ -78,7 +78,7 @@ def searched(text, k, low, high):
 @given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=5), min_size=1, max_size=8))
 def test_index_built_in_pieces_equals_one_built_at_once(pieces):
     drafter, text = NgramDrafter(1, 3), list(pieces[0])
-    drafter.begin(0, pieces[0])
+    drafter.begin(0, DraftPrompt(ids=pieces[0]))
     for piece in pieces[1:]:
         drafter.observe(0, piece)
         text += piece
@@ -88,12 +88,12 @@ def test_index_built_in_pieces_equals_one_built_at_once(pieces):
 
 def test_slots_know_nothing_of_each_other_and_nothing_is_left_after_the_end():
     drafter = NgramDrafter(1, 2)
-    drafter.begin(0, [1, 2, 1])
-    drafter.begin(1, [3, 1])
+    drafter.begin(0, DraftPrompt(ids=[1, 2, 1]))
+    drafter.begin(1, DraftPrompt(ids=[3, 1]))
     both = drafter.propose([request([1, 2, 1], 1, 0), request([3, 1], 1, 1)])
     assert [proposal.tokens for proposal in both] == [(2,), ()]
     drafter.end(0)
-    drafter.begin(0, [1])
+    drafter.begin(0, DraftPrompt(ids=[1]))
     assert drafter.propose([request([1], 1)])[0].tokens == ()
 
 
@@ -105,7 +105,7 @@ def test_lengths_out_of_range_are_refused(low, high):
 
 def test_lookup_is_never_blocked_and_closes_twice():
     drafter = NgramDrafter()
-    drafter.begin(0, [1, 2])
+    drafter.begin(0, DraftPrompt(ids=[1, 2]))
     assert drafter.blocked(0) == ""
     drafter.close()
     drafter.close()

@@ -14,6 +14,27 @@ from typing import Protocol
 
 from leadout.core.noise import Noise, Source
 from leadout.core.values import History, Proposal, Sampling
+from leadout.models.conversation import Conversation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftPrompt:
+    """What a request starts from.
+
+    Parameters
+    ----------
+    ids : sequence of int
+        In the target's vocabulary; all that a drafter of that vocabulary needs.
+    client : str
+        Whose request it is; what was said to one client is never proposed to another.
+    conversation : Conversation or None
+        What `ids` were rendered from, where that was a chat, so that a draft model of another family can read
+        it by its own template.
+    """
+
+    ids: Sequence[int]
+    client: str = ""
+    conversation: Conversation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +193,7 @@ class Drafter(Protocol):
     def name(self) -> str:
         """Short name for reports, such as "ngram" or the draft model's name."""
 
-    def begin(self, slot: int, prompt: Sequence[int]) -> None:
+    def begin(self, slot: int, prompt: DraftPrompt) -> None:
         """A request with this prompt starts in `slot`; what the slot held may be reused where it matches."""
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from leadout.core.values import Distribution, Proposal
-from leadout.drafters.base import Drafter, DraftRequest
+from leadout.drafters.base import Drafter, DraftPrompt, DraftRequest
 from leadout.errors import InputError
 
 _NOTHING = Proposal()
@@ -56,7 +56,7 @@ class HybridDrafter:
         """The names of the parts, such as "suffix+ngram+qwen2.5-coder-0.5b"."""
         return "+".join(part.name for part in self._parts)
 
-    def begin(self, slot: int, prompt: Sequence[int]) -> None:
+    def begin(self, slot: int, prompt: DraftPrompt) -> None:
         """Tell every part."""
         for part in self._parts:
             part.begin(slot, prompt)

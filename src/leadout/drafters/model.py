@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from leadout.core import law
 from leadout.core.values import Distribution, History, Proposal, Sampling
-from leadout.drafters.base import DraftRequest
+from leadout.drafters.base import DraftPrompt, DraftRequest
 from leadout.drafters.prefix import common_prefix
 from leadout.errors import BackendError, InputError, RollbackError
 from leadout.models.base import Chunk, Model
@@ -116,15 +116,15 @@ class ModelDrafter:
         """The draft model's name."""
         return self._model.info.name
 
-    def begin(self, slot: int, prompt: Sequence[int]) -> None:
+    def begin(self, slot: int, prompt: DraftPrompt) -> None:
         """Keep what the slot's cache shares with the prompt; the rest is read at the first proposal."""
         if slot >= len(self._slots):
             raise InputError(f"slot {slot} is beyond the {len(self._slots)} slots of the draft {self.name}")
         state = self._slots[slot]
         state.blocked = ""
         state.n_committed = 0
-        self._cut(slot, min(common_prefix(state.held, prompt), len(prompt) - 1))
-        self._admit(state, prompt)
+        self._cut(slot, min(common_prefix(state.held, prompt.ids), len(prompt.ids) - 1))
+        self._admit(state, prompt.ids)
 
     def observe(self, slot: int, committed: Sequence[int]) -> None:
         """Cut the cache back to what was committed."""

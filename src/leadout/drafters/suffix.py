@@ -11,16 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leadout.core.values import Proposal
-from leadout.drafters.base import DraftRequest
+from leadout.drafters.base import DraftPrompt, DraftRequest
+from leadout.drafters.belief import belief
 from leadout.drafters.suffix_index import SuffixIndex
 from leadout.drafters.suffix_memory import SuffixMemory
 from leadout.errors import InputError
 
 TOKENS_PER_REQUEST = 65_536
 MIN_SCORE = 0.1
-CLIENT = "local"
-
-_ESCAPE = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +34,8 @@ def most_frequent(
 ) -> Guess:
     """Token by token what followed most often, of equals what followed last.
 
-    Only occurrences that agree with the guess so far are asked for the next token. Of n such occurrences c
-    have it; the belief in it is c / (n + 4 / matched), where `matched` counts the tokens of the match and of
-    the guess before it: longer contexts leave less room for anything new (the escape of prediction by partial
-    matching: Cleary and Witten, IEEE Trans. Commun. 32(4), 1984, section III).
+    Only occurrences that agree with the guess so far are asked for the next token; the tokens of the guess
+    before it count as matched.
 
     Parameters
     ----------
@@ -61,7 +57,7 @@ def most_frequent(
         for continuation in agreeing:
             counts[continuation[at]] = counts.get(continuation[at], 0) + 1
         token = max(counts, key=counts.__getitem__)  # max keeps the first of equals, and the latest is first
-        confidence = counts[token] / (len(agreeing) + _ESCAPE / (length + at))
+        confidence = belief(counts[token], len(agreeing), length + at)
         score *= confidence
         if score < min_score:
             break
@@ -91,8 +87,6 @@ class SuffixDrafter:
     ----------
     memory : SuffixMemory or None
         Where answers are kept when their requests end; None makes one of the default size.
-    client : str
-        Whose requests these are, where `begin` does not say; answers never serve another client.
     tokens_per_request : int >= 4
         Of a longer text the oldest tokens are not looked at; 52 bytes each while the request runs.
     min_score : float in 0..1
@@ -108,7 +102,6 @@ class SuffixDrafter:
         self,
         memory: SuffixMemory | None = None,
         *,
-        client: str = CLIENT,
         tokens_per_request: int = TOKENS_PER_REQUEST,
         min_score: float = MIN_SCORE,
     ) -> None:
@@ -116,7 +109,7 @@ class SuffixDrafter:
         if not 0 <= min_score <= 1:
             raise InputError(f"min_score is {min_score!r}; it must be a number in 0..1")
         self._memory = SuffixMemory() if memory is None else memory
-        self._client, self._capacity, self._min_score = client, tokens_per_request, min_score
+        self._capacity, self._min_score = tokens_per_request, min_score
         self._texts: dict[int, _Text] = {}
 
     @property
@@ -129,13 +122,12 @@ class SuffixDrafter:
         """The earlier answers."""
         return self._memory
 
-    def begin(self, slot: int, prompt: Sequence[int], client: str | None = None) -> None:
-        """Index the prompt of a request of `client`; None is the client given to the constructor."""
-        client = self._client if client is None else client
+    def begin(self, slot: int, prompt: DraftPrompt) -> None:
+        """Index the prompt."""
         index = SuffixIndex(self._capacity)
-        index.extend(prompt[-self._capacity :])
-        self._memory.use(client)
-        self._texts[slot] = _Text(client=client, index=index, lead=index.tail, answer=[])
+        index.extend(prompt.ids[-self._capacity :])
+        self._memory.use(prompt.client)
+        self._texts[slot] = _Text(client=prompt.client, index=index, lead=index.tail, answer=[])
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
         """Continuations of the longest matches, as far as they are worth it; may be empty."""

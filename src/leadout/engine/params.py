@@ -38,6 +38,8 @@ class Params(Sampling):
         Which rule checks the drafts.
     speculate : bool
         False decodes this request plainly.
+    longest_draft : int in 1..64, or None
+        Most tokens of a draft in this request; None leaves it to the schedule.
     """
 
     max_tokens: int | None = None
@@ -47,6 +49,7 @@ class Params(Sampling):
     logprobs: int | None = None
     verification: Verification = "auto"
     speculate: bool = True
+    longest_draft: int | None = None
 
     def __post_init__(self) -> None:
         Sampling.__post_init__(self)
@@ -55,6 +58,7 @@ class Params(Sampling):
         check_whole("n", self.n, 1, 128)
         check_whole("logprobs", self.logprobs, 0, MAX_LOGPROBS, optional=True)
         check_truth("speculate", self.speculate)
+        check_whole("longest_draft", self.longest_draft, 1, 64, optional=True)
         if not isinstance(self.stop, tuple) or not all(isinstance(each, str) and each for each in self.stop):
             raise InputError(f"stop is {self.stop!r}; it must be a tuple of non-empty strings")
         check_one_of("verification", self.verification, get_args(Verification))

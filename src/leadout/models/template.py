@@ -13,10 +13,8 @@ from jinja2 import TemplateError
 
 from leadout.errors import InputError
 from leadout.models.base import Vocabulary
+from leadout.models.conversation import Message
 from leadout.models.sandbox import MAX_CHARACTERS, TemplateSandbox
-
-Message = Mapping[str, object]
-"""A chat message: ``role``, ``content`` and whatever else the template knows (``tool_calls``, ``name``)."""
 
 
 def encode_chat(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leadout.core.values import Proposal
-from leadout.drafters.base import DraftRequest
+from leadout.drafters.base import DraftPrompt, DraftRequest
 
 
 class RehearsedDrafter:
@@ -28,7 +28,7 @@ class RehearsedDrafter:
         """For reports."""
         return "rehearsed"
 
-    def begin(self, slot: int, prompt: Sequence[int]) -> None:
+    def begin(self, slot: int, prompt: DraftPrompt) -> None:
         """Nothing to prepare."""
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from leadout.core.values import Distribution, Proposal
-from leadout.drafters.base import DraftRequest
+from leadout.drafters.base import DraftPrompt, DraftRequest
 
 Script = Callable[[DraftRequest], Proposal | Sequence[int]]
 """What to propose for a request; a bare sequence of ids stands for point masses."""
@@ -83,11 +83,11 @@ class ScriptedDrafter:
         """The name given."""
         return self._name
 
-    def begin(self, slot: int, prompt: Sequence[int]) -> None:
+    def begin(self, slot: int, prompt: DraftPrompt) -> None:
         """Start recording `slot`."""
         if slot in self.told:
             raise RuntimeError(f"slot {slot} began twice")
-        self.told[slot] = list(prompt)
+        self.told[slot] = list(prompt.ids)
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
         """What the script says, one proposal per request."""
