@@ -155,7 +155,8 @@ class PacedSchedule(Schedule):
                 request.beliefs.saw_course(drafter, course)
             if proposal is not None:
                 request.beliefs.saw_verdict(proposal, judge.outlook.state.position, outcome.accepted)
-            request.refusal = judge.refusal
+            if judge.refusal.drafter:
+                request.refusal = judge.refusal
         self._books.add(outcome, judge, n_active)
         request.books.add(outcome, forecast, judge, n_active)
         request.beliefs.round_over(request.books.n_tokens)
