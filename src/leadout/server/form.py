@@ -115,12 +115,12 @@ class SamplingForm(Form):
                 stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
                 logprobs=logprobs,
                 speculate=self.speculation != "off",
-                longest_draft=self._longest_draft(),
+                max_draft=self._max_draft(),
             )
         except InputError as error:
             raise refusal_of(error, {*type(self).model_fields, "max_tokens", "n", "stop"}) from error
 
-    def _longest_draft(self) -> int | None:
+    def _max_draft(self) -> int | None:
         k = self.speculation
         if not isinstance(k, int):
             return None
