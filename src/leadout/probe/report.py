@@ -102,7 +102,12 @@ class ProbeReport:
             ("set-up", _set_up(self.inspection), "as the server tells it"),
             ("drafting", *_drafting(self.drafting)),
             ("speed", *_speed(self.speed, self.plain_speed, self.speedup)),
-            ("greedy text", *_equality(self.equality, is_idle=not self.drafting.drafted)),
+            (
+                "greedy text",
+                *_equality(
+                    self.equality, is_idle=not self.drafting.drafted and self.inspection.configured is False
+                ),
+            ),
             ("law", *_law(self.law)),
         )
 
