@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import get_args
 
+from leadout.advise.auto import AutoDraft, choose_draft
+from leadout.advise.known import remember_rounds
 from leadout.checks import check_kind, check_one_of, check_truth, check_whole
 from leadout.drafters.base import Drafter
 from leadout.drafters.hybrid import HybridDrafter
@@ -21,7 +23,7 @@ from leadout.engine.pace import LONGEST_DRAFT, PacedSchedule
 from leadout.engine.round import why_none_fits
 from leadout.engine.schedule import MAX_K, Schedule
 from leadout.engine.startup import BUDGET_S, measure
-from leadout.errors import InputError, StoreError, VocabularyError
+from leadout.errors import InputError, LeadoutError, StoreError, VocabularyError
 from leadout.models.base import Model
 from leadout.models.compare import Comparison, compare_files
 from leadout.models.gguf import GgufModel
@@ -59,9 +61,9 @@ def load(
     target : str or Path
         A catalogue name, a path, hf:user/repo[:quant|:file.gguf] or ollama:name[:tag]; fetched if need be.
     draft : str, Path or None
-        A draft model with the target's vocabulary, by name or path; or, without one, "auto" for the lookups:
-        "suffix" (in this text and earlier answers) and "ngram" (in this text), which may also be named alone.
-        None or "none" decodes plainly.
+        A draft model with the target's vocabulary, by name or path; or a lookup: "suffix" (in this text and
+        earlier answers) or "ngram" (in this text); or "auto", which is both, and beside them the model on
+        this machine that is predicted to pay most, if one is. None or "none" decodes plainly.
     lookups : bool
         Let the lookups propose beside a draft model.
     options : GgufOptions or None
@@ -134,13 +136,14 @@ def load(
 class LoadedModels:
     """A target, its draft model if there is one, the ids that may not be proposed, and what to know.
 
-    `key` names everything that a measurement of the two depends on.
+    `key` names everything that a measurement of the two depends on; `options` are the target's.
     """
 
     target: Model
     draft: Model | None = None
     forbidden: frozenset[int] = frozenset()
     key: str = ""
+    options: GgufOptions = field(default_factory=GgufOptions)
     notes: tuple[str, ...] = ()
 
     def close(self) -> None:
@@ -174,33 +177,61 @@ def load_models(
         return resolve(str(name), offline=offline, progress=progress)
 
     target_files = find(target)
+    chosen = choose_draft(target_files.path, options, provider) if _is_word(draft, "auto") else None
+    notes = () if chosen is None else (chosen.reason,)
     try:
-        draft_files = find(draft) if draft is not None and is_model(draft) else None
+        draft_files = find(draft) if draft is not None and is_model(draft) else _chosen_files(chosen)
     except StoreError as error:
         raise StoreError(f"the draft: {error}; or use ngram, or none") from error
     tuned = _tuned(target_files, draft_files, options)
     with ExitStack() as undo:
         model = _open(target_files, provider, options, tuned)
         undo.callback(model.close)
-        loaded = LoadedModels(target=model, key=model.key)
+        loaded = LoadedModels(target=model, key=model.key, options=options, notes=notes)
         if draft_files is not None:
-            if draft_options is None:
-                draft_options = _options_of_draft(options, model, draft_files.path)
-            else:
-                draft_options = replace(draft_options, n_slots=max(draft_options.n_slots, options.n_slots))
-            draft_model = _open(draft_files, draft_provider, draft_options, tuned, is_draft=True)
-            undo.callback(draft_model.close)
-            comparison = compare_files(target_files.path, draft_files.path)
-            _require_one_vocabulary(comparison)
-            loaded = LoadedModels(
-                target=model,
-                draft=draft_model,
-                forbidden=frozenset(comparison.differing),
-                key=f"{model.key}-{draft_model.key}",
-                notes=_notes(comparison),
-            )
+            try:
+                loaded = _beside(
+                    loaded,
+                    target_files,
+                    draft_files,
+                    draft_options,
+                    draft_provider=draft_provider,
+                    tuned=tuned,
+                )
+            except LeadoutError as error:
+                if chosen is None:
+                    raise
+                why = f"draft auto: no draft model, as {chosen.name} cannot be used: {error}"
+                loaded = replace(loaded, notes=(why,))
         undo.pop_all()
     return loaded
+
+
+def _beside(
+    loaded: LoadedModels,
+    target_files: Resolved,
+    draft_files: Resolved,
+    draft_options: GgufOptions | None,
+    *,
+    draft_provider: Provider,
+    tuned: Tuned | None,
+) -> LoadedModels:
+    """A loaded target with a draft model beside it."""
+    target, options = loaded.target, loaded.options
+    if draft_options is None:
+        draft_options = _options_of_draft(options, target, draft_files.path)
+    else:
+        draft_options = replace(draft_options, n_slots=max(draft_options.n_slots, options.n_slots))
+    comparison = compare_files(target_files.path, draft_files.path)
+    _require_one_vocabulary(comparison)
+    draft = _open(draft_files, draft_provider, draft_options, tuned, is_draft=True)
+    return replace(
+        loaded,
+        draft=draft,
+        forbidden=frozenset(comparison.differing),
+        key=f"{loaded.key}-{draft.key}",
+        notes=(*loaded.notes, *_notes(comparison)),
+    )
 
 
 def _open(
@@ -240,10 +271,23 @@ def _drafter(draft: str | Path | None, models: LoadedModels, *, lookups: bool) -
         return SuffixDrafter()
     if _is_word(draft, "ngram"):
         return NgramDrafter()
-    model = None if models.draft is None else ModelDrafter(models.draft, forbidden=models.forbidden)
+    model = None if models.draft is None else draft_model_of(models)
     if model is not None and not lookups:
         return model
     return HybridDrafter([SuffixDrafter(), NgramDrafter()], model)
+
+
+def draft_model_of(models: LoadedModels) -> ModelDrafter:
+    """The draft model of a pair as a drafter, without lookups.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it cannot roll back.
+    """
+    if models.draft is None:
+        raise InputError("there is no draft model among these; load them with one")
+    return ModelDrafter(models.draft, forbidden=models.forbidden)
 
 
 def _paced(
@@ -263,9 +307,13 @@ def _paced(
         # rows of the draft model alone were compared, whatever else proposes beside it
         name = drafter.name if models.draft is None else models.draft.info.name
         memory, note = Memory.of_startup(startup, name), f"costs measured in {startup.seconds:.1f} s"
-    return PacedSchedule(
-        memory, longest=longest, note=note, save=lambda learned: keep(findings, key, learned)
-    )
+
+    def save(learned: Memory) -> None:
+        keep(findings, key, learned)
+        draft = None if models.draft is None else models.draft.info.path
+        remember_rounds(models.target.info.path, draft, models.options, learned)
+
+    return PacedSchedule(memory, longest=longest, note=note, save=save)
 
 
 def profile_key(models: LoadedModels) -> str:
@@ -310,6 +358,13 @@ def _check_draft_arguments(
 
 def _is_word(draft: str | Path | None, *words: str) -> bool:
     return isinstance(draft, str) and draft in words
+
+
+def _chosen_files(chosen: AutoDraft | None) -> Resolved | None:
+    """The files of the draft model that was chosen automatically, if one was."""
+    if chosen is None or chosen.path is None:
+        return None
+    return Resolved(name=chosen.name, files=(chosen.path,), source="path")
 
 
 def _name(files: Resolved) -> str:

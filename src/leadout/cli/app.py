@@ -1,7 +1,8 @@
 """The `leadout` command: its subcommands, its exit codes and what a user sees when something is wrong.
 
 Exit codes: 0 done; 1 something failed while running, or a proof did not hold; 2 a mistake in what was asked
-for; 3..6 what `leadout probe` found; 130 stopped with Ctrl-C.
+for; 3 the answer of a check, a pick or a plan is no; 3..6 what `leadout probe` found; 130 stopped with
+Ctrl-C.
 """
 
 from __future__ import annotations
@@ -17,7 +18,23 @@ from typing import Annotated
 import typer
 
 from leadout import __version__
-from leadout.cli import bench, chat, demo, models, probe, prove, pull, run, serve, streams, tune
+from leadout.cli import (
+    bench,
+    chat,
+    check,
+    demo,
+    launch,
+    models,
+    pick,
+    plan,
+    probe,
+    prove,
+    pull,
+    run,
+    serve,
+    streams,
+    tune,
+)
 from leadout.errors import BackendError, LeadoutError, RollbackError, ServerError
 
 FAILED, MISUSED, STOPPED = 1, 2, 130
@@ -41,10 +58,14 @@ app = typer.Typer(
 for command in (
     run.run,
     chat.chat,
+    check.check,
+    pick.pick,
+    plan.plan,
     tune.tune,
     prove.prove,
     bench.bench,
     serve.serve,
+    launch.launch,
     probe.probe,
     demo.demo,
     models.models,

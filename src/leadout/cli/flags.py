@@ -171,7 +171,8 @@ CHOICE = Group(
         Flag(
             "draft",
             "What drafts: none; suffix (looks up this text and earlier answers); ngram (looks up "
-            "this text); auto, which is both; or a draft model's name or path.",
+            "this text); auto, which is both, and a draft model on this machine if one is predicted to pay; "
+            "or a draft model's name or path.",
             metavar="none|auto|suffix|ngram|MODEL",
         ),
         Flag("lookups", "Let the lookups propose beside a draft model.", names=("--lookups/--no-lookups",)),
