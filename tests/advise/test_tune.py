@@ -168,7 +168,7 @@ def test_what_cannot_be_run_is_left_out_and_said():
     report = machine.tune(machine.opener(costs, refuses=lambda way: way.provider == "ik"), WAYS)
     assert report.choice.target.provider == "llama"
     assert report.failures[0] == "the target with ik, 2 threads: ik is not installed"
-    with pytest.raises(ProviderError, match="nothing here can run it: .*llama is not installed"):
+    with pytest.raises(ProviderError, match=r"nothing here can run it: .*llama is not installed"):
         machine.tune(machine.opener(costs, refuses=lambda way: True), WAYS)
     with pytest.raises(ProviderError, match="nothing here can run it"):
         machine.tune(machine.opener(costs), WAYS, machine.opener(costs, refuses=lambda way: True))

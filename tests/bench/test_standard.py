@@ -1,6 +1,10 @@
 """The standard set: what is run, when it is not run again, its bars, and the page made from its records."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +17,7 @@ from leadout.bench.record import write_record
 from leadout.bench.report import summarise
 from leadout.bench.runner import Run
 from leadout.bench.specs import parse_specs
-from leadout.bench.standard import FOLDER, bars_table, is_done, parse_set, read_set
+from leadout.bench.standard import FOLDER, bars_table, is_done, main, parse_set, read_set
 from leadout.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -143,6 +147,26 @@ def test_bars_of_runs_that_are_not_there_are_said_to_be_missing(tmp_path):
     record(tmp_path / "b.json")
     table = bars_table(parse_set(SET), tmp_path)
     assert [next(iter(column.cells)) for column in table.columns][:2] == ["a", "not measured"]
+
+
+def test_unknown_runs_are_refused():
+    with pytest.raises(InputError, match="there is no run 'q3'; there are q4_k_m-llama, q4_k_m-ik"):
+        main(only="q3", quick=False, fresh=False, bars=True, llama_server="", peer_python="")
+
+
+def test_command_that_is_interrupted_with_us_may_end_in_its_own_time(tmp_path):
+    code = (
+        "import signal, subprocess, sys\n"
+        "from leadout.bench.standard import run_to_its_end\n"
+        "child = 'import sys, time\\ntry: print(1, flush=True); time.sleep(60)\\n'\n"
+        "child += 'except KeyboardInterrupt: time.sleep(0.5); sys.exit(7)'\n"
+        "sys.exit(run_to_its_end([sys.executable, '-c', child]))\n"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+        process.stdout.readline()  # the child is at work
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(timeout=60) == 7
 
 
 def test_page_has_every_figure_of_a_record(tmp_path):

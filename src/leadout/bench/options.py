@@ -37,7 +37,7 @@ class BenchOptions:
     llama_server : str
         Path of llama-server; "" looks on PATH.
     peer_python : str
-        A Python that has the other engines and what leadout needs; "" is this one.
+        A Python for the other engines that this one does not have; it has what leadout needs, too.
     quant, draft_quant : str
         Make the target or the draft model into this format first; "" takes the file as it is.
     useless_draft : bool

@@ -103,8 +103,8 @@ class Peer(Protocol):
 class PeerSetup:
     """What all peers of a run have in common.
 
-    Fields as in `PeerSettings`; `server` is llama-server's program, `python` a Python that has the other
-    engines and what leadout needs, `prompts` are what settings are tried on.
+    Fields as in `PeerSettings`; `server` is llama-server's program, `python` a Python for the engines that
+    this one does not have, `prompts` are what settings are tried on.
     """
 
     target: Path | None
@@ -129,11 +129,14 @@ class PeerSetup:
             raise ProviderError("the target has no file")
         if spec.kind == "llama-server" and not self.server:
             raise ProviderError("llama-server is not on PATH; name it with --llama-server FILE")
-        if spec.kind in MODULES and not self.python and find_spec(MODULES[spec.kind]) is None:
-            raise ProviderError(
-                f"{MODULES[spec.kind]} is not installed; pip install {PACKAGES[spec.kind]}, or name a Python "
-                "that has it, and leadout, with --peer-python FILE"
-            )
+        program = self.server if spec.kind == "llama-server" else ""
+        if spec.kind in MODULES and find_spec(MODULES[spec.kind]) is None:
+            program = self.python
+            if not program:
+                raise ProviderError(
+                    f"{MODULES[spec.kind]} is not installed; pip install {PACKAGES[spec.kind]}, or name a "
+                    "Python that has it, and what leadout needs, with --peer-python FILE"
+                )
         if spec.mode == "draft" and self.draft is None:
             raise ProviderError("it is to use a draft model, and --draft names none")
         can = PEERS[spec.kind]
@@ -147,7 +150,7 @@ class PeerSetup:
             n_threads=self.n_threads,
             n_gpu_layers=self.n_gpu_layers,
             ends=self.ends,
-            program=self.server if spec.kind == "llama-server" else self.python,
+            program=program,
         )
 
 

@@ -55,9 +55,9 @@ BENCH = Group(
         Flag("llama_server", "The llama-server program.", metavar="FILE", unset="on PATH"),
         Flag(
             "peer_python",
-            "A Python that has the other engines, and what leadout needs.",
+            "A Python for the other engines that this one does not have; it needs leadout's packages, too.",
             metavar="FILE",
-            unset="this one",
+            unset="none",
         ),
         Flag(
             "quant",

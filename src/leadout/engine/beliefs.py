@@ -48,6 +48,7 @@ class RequestBeliefs:
         self._memory = memory
         self._acceptance: dict[str, AcceptanceModel] = {}
         self._learned_at: dict[str, int] = {}  # answer length when news of a drafter came last
+        self._missed: dict[str, float] = {}
         self._policies: dict[tuple[str, Mood], _Policy] = {}
         self._n_learned = self._n_rounds = self._n_tokens = 0
 
@@ -85,8 +86,13 @@ class RequestBeliefs:
             self._policies[drafter, mood] = made
         return made.policy
 
-    def saw_rows(self, drafter: str, course: Course) -> None:
-        """A draft model has shown how sure it is."""
+    def missed(self, drafter: str) -> float:
+        """Tokens that this model might have gained in the rounds so far, had it read the text before."""
+        return self._missed.get(drafter, 0.0)
+
+    def saw_course(self, drafter: str, course: Course) -> None:
+        """A draft model has shown how sure it is, or was not asked."""
+        self._missed[drafter] = self.missed(drafter) + course.missed
         for offset, confidence in enumerate(course.confidences):
             self._memory.confidences_of(drafter).saw(course.n_given + offset, confidence)
 

@@ -127,8 +127,8 @@ def _lost_s(forecast: Forecast, judge: PacedJudge | None, outcome: Round) -> flo
     """Seconds that a round took beyond plain decoding of its tokens.
 
     What was read for the rounds to come does not count, unless it was read only to learn. A round is taken to
-    last about as long as was predicted, so that a busy moment is not blamed on drafts; costs that are wrong for
-    good are soon learned.
+    last about as long as was predicted, so that a busy moment is not blamed on drafts; wrong costs are soon
+    learned.
     """
     if judge is None or not (judge.courses or outcome.drafted):
         return 0.0

@@ -19,7 +19,7 @@ from leadout.engine.memory import Memory
 from leadout.engine.schedule import MAX_K, Ending, RoundState, Schedule
 
 LONGEST_DRAFT = 15
-EXPLORATION = 0.005
+EXPLORATION = 0.02
 
 _MARGIN = 0.05  # tokens: as little is within the errors of estimates
 _MARGIN_UNSEEN = 0.15  # while no plain round was seen of late, which would tell what drafting really gains
@@ -152,7 +152,7 @@ class PacedSchedule(Schedule):
         self._learn_costs(outcome, n_active)
         if judge is not None:
             for drafter, course in judge.courses.items():
-                request.beliefs.saw_rows(drafter, course)
+                request.beliefs.saw_course(drafter, course)
             if proposal is not None:
                 request.beliefs.saw_verdict(proposal, judge.outlook.state.position, outcome.accepted)
             request.refusal = judge.refusal

@@ -20,6 +20,7 @@ _FIRST_DRAFT = 0.3  # a draft pass, in single target passes, until one was seen
 _FIRST_READ = 0.4  # one more token that is read in a draft pass, in draft passes
 _SLOWEST_LEARNING = 0.05
 _DRIFT_LEARNING = 0.1
+_DRIFT_BY_OTHERS = 0.03  # of passes with a draft, whose width has a cost of its own
 _LARGEST_SURPRISE = 0.5  # in natural logarithms of seconds; an outlier counts as no more
 _N_UNSURE = 3  # samples after which surprises are bounded
 _FAR_OFF = math.log(2)
@@ -74,8 +75,9 @@ class Widths:
             self._costs[width] = _Cost(seconds, 1, self._n_passes)
             return None
         surprise, is_sure = math.log(seconds / cost.seconds), cost.n >= _N_UNSURE
-        cost.learn(surprise)
         cost.seen_at = self._n_passes
+        if width > 1 or not is_sure:  # single passes are what the drift is measured by
+            cost.learn(surprise)
         return surprise if is_sure else None
 
     def table(self, drift: float) -> tuple[tuple[int, float], ...]:
@@ -199,7 +201,7 @@ class Profile:
         widths = self._single if n_active == 1 else self._shared.setdefault(n_active, Widths())
         surprise = widths.learn(width, seconds / math.exp(self._log_drift))
         if surprise is not None:
-            self._drift(bounded(surprise))
+            self._drift(bounded(surprise) * (_DRIFT_LEARNING if width == 1 else _DRIFT_BY_OTHERS))
 
     def saw_draft(self, n_passes: int, n_read: int, seconds: float) -> None:
         """So many draft passes took this long, with `n_read` more tokens than one in each."""
@@ -240,9 +242,9 @@ class Profile:
             return draft_s, _FIRST_READ * draft_s
         return self._draft.seconds * drift, self._read.seconds * drift
 
-    def _drift(self, surprise: float) -> None:
+    def _drift(self, step: float) -> None:
         """Follow what all costs have in common; forget them one by one when they are far off for long."""
-        self._log_drift += _DRIFT_LEARNING * surprise
+        self._log_drift += step
         self._n_far_off = self._n_far_off + 1 if abs(self._log_drift) > _FAR_OFF else 0
         if self._n_far_off < _N_FAR_OFF:
             return

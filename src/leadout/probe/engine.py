@@ -1,11 +1,12 @@
-"""The seam to an engine: how it is recognised, asked and read. Nothing outside ``engine_*.py`` knows a name."""
+"""The seam to an engine: how it is recognised, asked and read. Only ``engine_*.py`` know one by name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
-from leadout.errors import InputError
+from leadout.errors import InputError, LeadoutError, ServerError
 from leadout.probe.http import Http, Json
 from leadout.probe.values import Ask, Counters, Inspection, Said
 
@@ -58,6 +59,25 @@ class Engine(Protocol):
 
     def inspect(self, http: Http, model: str) -> Inspection:
         """What it tells about its set-up, after it has answered once."""
+
+
+@contextmanager
+def reading(engine: str, http: Http) -> Iterator[None]:
+    """Whatever an answer lacks or has in another form becomes an error that says so.
+
+    Raises
+    ------
+    ServerError
+    """
+    try:
+        yield
+    except LeadoutError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise ServerError(
+            f"{http.url} answers in a form that is not known of {engine} ({type(error).__name__}: {error}); "
+            "is it another engine or a version that is not known here?"
+        ) from error
 
 
 def pick_model(engine: Engine, http: Http, wanted: str | None) -> str:

@@ -25,15 +25,16 @@ class Leadout:
     name = "leadout"
     takes_ids = False
     n_top = 0
-    undrafted: Fields | None = {"speculation": "off"}
     advice = "every answer's usage.speculation says what was drafted and why not"
 
-    def __init__(self) -> None:
-        self._reason = ""
+    @property
+    def undrafted(self) -> Fields | None:
+        """The switch that its API documents."""
+        return {"speculation": "off"}
 
     def recognise(self, http: Http) -> str | None:
-        """By the owner of its models."""
-        return "" if owner(http) == "leadout" else None
+        """By the owner of its models, or by its metrics."""
+        return "" if owner(http) == "leadout" or "\nleadout_" in http.page("/metrics").text else None
 
     def models(self, http: Http) -> Sequence[str]:
         """From ``/v1/models``."""
@@ -49,7 +50,6 @@ class Leadout:
         for chunk in chunks:
             told = (chunk.get("usage") or {}).get("speculation")
             if isinstance(told, dict):
-                self._reason = str(told.get("reason") or "")
                 said = replace(
                     said, drafted=int(told.get("drafted") or 0), accepted=int(told.get("accepted") or 0)
                 )
@@ -70,15 +70,21 @@ class Leadout:
             return None
         totals = read_totals(page.text)
         return Counters(
-            requests=totals.get("leadout_requests"),
-            tokens=totals.get("leadout_generated_tokens"),
+            tokens=totals.get("leadout_completion_tokens"),
             drafted=totals.get("leadout_drafted_tokens"),
             accepted=totals.get("leadout_accepted_tokens"),
         )
 
-    def inspect(self, http: Http, model: str) -> Inspection:  # noqa: ARG002
-        """The reason that the last answer gave."""
-        if not self._reason:
+    def inspect(self, http: Http, model: str) -> Inspection:
+        """What an answer says of speculation."""
+        path, body = self.request(Ask(prompt="One two three", max_tokens=2), model)
+        told = (http.post(path, body).get("usage") or {}).get("speculation")
+        if not isinstance(told, dict):
             return Inspection()
-        said = Finding(level="note", name="engine-says", text=f"the server says: {self._reason}")
-        return Inspection(findings=(said,))
+        is_on, reason = bool(told.get("enabled")), str(told.get("reason") or "")
+        said = Finding(
+            level="note" if is_on else "fault", name="engine-says", text=f"the server says: {reason}"
+        )
+        return Inspection(
+            configured=is_on, drafter=str(told.get("drafter") or ""), findings=(said,) if reason else ()
+        )

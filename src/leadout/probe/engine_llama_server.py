@@ -76,8 +76,9 @@ class LlamaServer:
             "presence_penalty": 0.0,
             "frequency_penalty": 0.0,
             "return_tokens": True,
-            "seed": -1 if ask.seed is None else ask.seed,
         }
+        if ask.stop:
+            body["stop"] = [ask.stop]
         if model:
             body["model"] = model
         if ask.n_top > 0:
@@ -152,7 +153,7 @@ def _not_built(types: str) -> Finding:
         level="fault",
         name="drafter-not-built",
         text=f"--spec-type {types} was asked for, but no drafter could be built: the draft's vocabulary does "
-        "not fit (type, BOS and EOS, size within 128, the text of every token from id 5 on), or there is no -md",
+        "not fit (type, BOS and EOS, size within 128, the text of tokens from id 5 on), or there is no -md",
         remedy="take a draft with the target's own vocabulary (leadout check TARGET DRAFT compares them); "
         "the log line 'failed to initialize speculative decoding context' has more with -lv 4",
     )

@@ -26,8 +26,12 @@ class MlxLm:
     name = "mlx-lm"
     takes_ids = False
     n_top = 0  # its log probabilities come without the text of tokens as it was streamed
-    undrafted: Fields | None = {"draft_model": None}
     advice = "a request with draft_model null is decoded plainly; the difference in time is all it shows"
+
+    @property
+    def undrafted(self) -> Fields | None:
+        """The switch that its API documents."""
+        return {"draft_model": None}
 
     def recognise(self, http: Http) -> str | None:
         """By Python's own HTTP server in front of ``/health`` and ``/v1/models``."""

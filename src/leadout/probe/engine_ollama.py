@@ -54,8 +54,8 @@ class Ollama:
             "presence_penalty": 0.0,
             "frequency_penalty": 0.0,
         }
-        if ask.seed is not None:
-            options["seed"] = ask.seed
+        if ask.stop:
+            options["stop"] = [ask.stop]
         body: Json = {"model": model, "prompt": ask.prompt, "raw": True, "stream": False, "options": options}
         if ask.n_top > 0:
             body |= {"logprobs": True, "top_logprobs": ask.n_top}

@@ -51,8 +51,8 @@ class Sglang:
         }
         if ask.min_p > 0:
             sampling["min_p"] = ask.min_p
-        if ask.seed is not None:
-            sampling["sampling_seed"] = ask.seed
+        if ask.stop:
+            sampling["stop"] = [ask.stop]
         body: Json = {"sampling_params": sampling}
         if isinstance(ask.prompt, tuple):
             body["input_ids"] = list(ask.prompt)

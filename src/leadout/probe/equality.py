@@ -16,13 +16,12 @@ from leadout.probe.values import Ask, Key
 from leadout.probe.watch import Watch
 
 NEAR_TIE = 0.5
-"""Nats. Kernels round differently for several tokens than for one; 4-bit ones were seen to move a logit by 0.7,
-and two tokens closer than this may change places."""
+"""Nats. Kernels round differently for several tokens than for one (4-bit ones were seen to move a logit by
+0.7), and two tokens closer than this may change places."""
 
 MAX_SHARE = 0.1
-"""More near ties among the compared tokens than this are no coincidence, unless they are no more than..."""
-
 ALWAYS_ALLOWED = 3
+"""More near ties than this number, and than that share of the compared tokens, are no coincidence."""
 
 Verdict = Literal["near-tie", "different", "undecided"]
 

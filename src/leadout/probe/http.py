@@ -75,6 +75,8 @@ class Http:
                 headers=headers,
                 timeout=httpx.Timeout(timeout_s, connect=min(10.0, timeout_s)),
                 trust_env=False,
+                # one connection a request: llama-server drops a connection after a stream without saying so
+                limits=httpx.Limits(max_keepalive_connections=0),
             )
         except (UnicodeError, ValueError) as error:
             raise InputError(

@@ -4,47 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leadout.bench.record import Spread
 from leadout.probe.answers import Drafting
-from leadout.probe.equality import Equality
-from leadout.probe.law import Law
+from leadout.probe.measured import USELESS_ACCEPTANCE, Measured
+from leadout.probe.remarks import remarks
 from leadout.probe.report import Verdict
-from leadout.probe.values import Finding, Inspection
-
-USELESS_ACCEPTANCE = 0.05
-"""Below this a draft costs and gives nothing: guesses of another vocabulary are right by accident alone."""
+from leadout.probe.values import Finding
 
 USELESS_PER_PASS = 1.05
-LOW_ACCEPTANCE = 0.3
-COLLAPSE = 0.25
-"""Of the acceptance after short texts: what is left of it after a long one when drafting stopped there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """What the parts of a probe gave; fields as in `ProbeReport`.
-
-    Parameters
-    ----------
-    advice : str
-        The engine's own, for where nothing is counted.
-    is_same_server : bool
-        Whether the plain side is the server itself with drafting switched off by request.
-    long_drafting : Drafting or None
-        After the long text, where one was asked for.
-    blank_tops : int
-        Tokens whose probabilities were asked for and not given, with speculation.
-    """
-
-    inspection: Inspection
-    drafting: Drafting
-    equality: Equality
-    law: Law
-    speedup: Spread | None
-    advice: str
-    is_same_server: bool = False
-    long_drafting: Drafting | None = None
-    blank_tops: int = 0
+"""Tokens of a pass below which a draft is not worth its trouble."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +26,7 @@ class Judgement:
 
 def judge(seen: Measured) -> Judgement:
     """The verdict: first whether it drafts, then whether that harms, then whether it helps."""
-    findings = [*seen.inspection.findings, *_side_effects(seen)]
+    findings = [*seen.inspection.findings, *remarks(seen)]
     verdict, decisive = _verdict(seen)
     if decisive is None:
         text = f"it drafts ({_figures(seen.drafting)}) and the output is unharmed as far as measured"
@@ -124,8 +91,8 @@ def _why_nothing_drafted(seen: Measured) -> Finding:
             level="fault",
             name="nothing-drafted",
             text=f"speculation is set up, but nothing was drafted for repetitive texts: a lookup that finds "
-            f"nothing, a shortest match that is too long, drafting turned off by load or by a draft context "
-            f"that is too short{busy}",
+            f"nothing, a shortest match that is too long, drafting turned off by load or by a draft "
+            f"context that is too short{busy}",
             remedy="lower the shortest match of an n-gram drafter, raise limits that turn drafting off by "
             "batch size, and probe again while nobody else uses the server",
         )
@@ -144,8 +111,8 @@ def _harm(seen: Measured) -> Finding | None:
         return Finding(
             level="fault",
             name="greedy-differs",
-            text=f"at temperature 0 the text is not plain decoding's: {len(seen.equality.splits)} differences "
-            f"in {seen.equality.n_compared} {seen.equality.unit}{far}",
+            text=f"at temperature 0 the text is not plain decoding's: {len(seen.equality.splits)} "
+            f"differences in {seen.equality.n_compared} {seen.equality.unit}{far}",
             remedy="turn off lossy acceptance (thresholds, relaxed or synthetic acceptance); otherwise turn "
             "speculation off and report it to the engine",
         )
@@ -159,8 +126,8 @@ def _harm(seen: Measured) -> Finding | None:
                 name="greedy-verification",
                 text="at temperature 1 verified tokens are always the most probable one: the engine verifies "
                 "greedily and the temperature has no effect",
-                remedy="SGLang off CUDA verifies so always; TensorRT-LLM needs allow_advanced_sampling: true; "
-                "elsewhere turn speculation off for sampling",
+                remedy="SGLang off CUDA verifies so always; TensorRT-LLM needs allow_advanced_sampling: "
+                "true; elsewhere turn speculation off for sampling",
             )
         case "differs":
             return Finding(
@@ -181,8 +148,8 @@ def _useless(seen: Measured) -> Finding | None:
         return Finding(
             level="fault",
             name="nothing-accepted",
-            text=f"it drafts, but {_figures(seen.drafting)} on texts that are easy to guess: the draft does not "
-            "fit this target",
+            text=f"it drafts, but {_figures(seen.drafting)} on texts that are easy to guess: the draft "
+            "does not fit this target",
             remedy="most often the draft has another vocabulary or tokenizer of the same size (leadout check "
             "TARGET DRAFT compares them), its head is of another kind (EAGLE with an EAGLE3 head accepts "
             "nothing), or its cache is quantised too far",
@@ -205,93 +172,6 @@ def _unseen(seen: Measured) -> Finding:
         text="this engine counts no drafts, so whether it drafts cannot be proved from outside",
         remedy=seen.advice,
     )
-
-
-def _side_effects(seen: Measured) -> list[Finding]:
-    """What decides nothing but should be known."""
-    found = []
-    drafting, long = seen.drafting, seen.long_drafting
-    if drafting.foreign:
-        theirs = "their drafts are in the figures, and " if drafting.basis == "counters" else ""
-        found.append(
-            Finding(
-                level="warning",
-                name="foreign-traffic",
-                text=f"others used the server meanwhile ({drafting.foreign} {drafting.foreign_unit}): {theirs}"
-                "engines draft less under load",
-                remedy="probe again while nobody else uses it",
-            )
-        )
-    acceptance = drafting.acceptance
-    if acceptance is not None and USELESS_ACCEPTANCE <= acceptance < LOW_ACCEPTANCE:
-        found.append(
-            Finding(
-                level="warning",
-                name="low-acceptance",
-                text=f"only {acceptance:.0%} of the drafted tokens stood on texts that are easy to guess",
-                remedy="draft fewer tokens; with llama-server set --spec-draft-p-min 0.5 (its default is 0) and "
-                "leave the draft's cache unquantised (-ctkd, -ctvd); take a draft nearer to the target",
-            )
-        )
-    if long is not None and drafting.drafted and _has_collapsed(drafting, long):
-        found.append(
-            Finding(
-                level="warning",
-                name="draft-context",
-                text="after the long text nothing useful was drafted: the draft's context is shorter than the "
-                "target's",
-                remedy="raise the draft's context (max_model_len), or take a draft trained for longer texts; "
-                "with vLLM one long request stops drafting for the whole batch",
-            )
-        )
-    if seen.blank_tops:
-        found.append(
-            Finding(
-                level="warning",
-                name="blank-logprobs",
-                text=f"{seen.blank_tops} drafted tokens came without their log probabilities",
-                remedy="do not use logprobs of this server while speculation is on",
-            )
-        )
-    found += _law_notes(seen.law)
-    return found
-
-
-def _law_notes(law: Law) -> list[Finding]:
-    notes = {
-        "control differs": (
-            "sampling-settings",
-            "draws at temperature 1 differ from the told probabilities even where nothing is drafted, so this "
-            "is not speculation: other weights, or sampling settings that requests cannot override",
-        ),
-        "undrafted": ("law-undrafted", "nothing was drafted at temperature 1, so its law proves nothing"),
-        "no power": ("law-no-power", "the model was too sure of itself for the law to be tested"),
-    }
-    found = []
-    if law.result in notes:
-        name, text = notes[law.result]
-        found.append(Finding(level="warning", name=name, text=text))
-    if law.min_p == "ignored":
-        found.append(
-            Finding(
-                level="warning",
-                name="min-p-dropped",
-                text="min_p is accepted and then not applied to verified tokens",
-                remedy="do not use min_p with speculation here",
-            )
-        )
-    if law.min_p == "refused":
-        found.append(
-            Finding(level="note", name="min-p-refused", text="requests with min_p are refused, by name")
-        )
-    return found
-
-
-def _has_collapsed(short: Drafting, long: Drafting) -> bool:
-    if not long.drafted:
-        return True
-    before, after = short.acceptance, long.acceptance
-    return before is not None and after is not None and after < COLLAPSE * before
 
 
 def _figures(drafting: Drafting) -> str:

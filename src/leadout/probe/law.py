@@ -27,7 +27,13 @@ FALSE_ALARM = 0.001
 """Of the whole law part, for a server whose draws are right."""
 
 LENGTH = 5
-"""Tokens of a sample. The first is drawn without a draft and serves as a control."""
+"""Leading tokens of a sample that are judged. The first is drawn without a draft and serves as a control."""
+
+MAX_TOKENS, STOP = 64, "."
+"""A sample ends with its sentence, but may be longer: drafters with a least length need room to draft."""
+
+N_WORDS = 4
+"""Leading words of a sample that are judged where only text is told; all but the first may be drafted."""
 
 MIN_GROUP = 25
 """Smaller groups are not tested."""
@@ -125,7 +131,8 @@ def judge_law(
     drawn: list[Said] = []
     before, min_p = side.counters(), ""
     for text in texts:
-        ask = Ask(prompt=(side.ids(text) if by_law else None) or text, max_tokens=LENGTH, temperature=1.0)
+        prompt = (side.ids(text) if by_law else None) or text
+        ask = Ask(prompt=prompt, max_tokens=MAX_TOKENS, temperature=1.0, stop=STOP)
         ours = _draw(side, ask, n_draws, watch)
         drawn += ours
         if isinstance(ask.prompt, tuple):
@@ -135,7 +142,7 @@ def judge_law(
             min_p = min_p or _try_min_p(side, ask.prompt, laws, watch)
         elif plain is not None:
             theirs = _draw(plain, ask, n_draws, watch)
-            groups.append(two_samples([each.text for each in ours], [each.text for each in theirs], random))
+            groups.append(two_samples(_leading_words(ours), _leading_words(theirs), random))
     change = side.counted_since(before, sum(each.n_tokens or 0 for each in drawn))
     of_laws = "own probabilities" if plain is None else "plain side's probabilities"
     return Law(
@@ -156,6 +163,10 @@ def group_by_beginning(drawn: Sequence[Said]) -> Mapping[Beginning, Counter[int]
             following.setdefault(ids[:depth], Counter())[ids[depth]] += 1
     by_size = sorted(following, key=lambda beginning: (bool(beginning), -following[beginning].total()))
     return {each: following[each] for each in by_size[:MAX_GROUPS] if following[each].total() >= MIN_GROUP}
+
+
+def _leading_words(drawn: Sequence[Said]) -> list[str]:
+    return [" ".join(said.text.split()[:N_WORDS]) for said in drawn]
 
 
 def _draw(side: Side, ask: Ask, n_draws: int, watch: Watch) -> list[Said]:
@@ -197,7 +208,7 @@ def _try_min_p(side: Side, prompt: Beginning, laws: Laws, watch: Watch) -> str:
     }
     if N_MIN_P * max(forbidden.values(), default=0.0) < 2 * MIN_EXPECTED:
         return ""
-    ask = Ask(prompt=prompt, max_tokens=LENGTH, temperature=1.0, min_p=MIN_P)
+    ask = Ask(prompt=prompt, max_tokens=MAX_TOKENS, temperature=1.0, min_p=MIN_P, stop=STOP)
     try:
         drawn = _draw(side, ask, N_MIN_P, watch)
     except ServerRefusedError as error:
@@ -207,7 +218,7 @@ def _try_min_p(side: Side, prompt: Beginning, laws: Laws, watch: Watch) -> str:
     n_wrong, expected = 0, 0.0
     for said in drawn:
         ids = said.ids or ()
-        for depth in range(1, len(ids)):
+        for depth in range(1, min(len(ids), LENGTH)):
             beginning = ids[:depth]
             if beginning in forbidden:
                 expected += forbidden[beginning]

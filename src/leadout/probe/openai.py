@@ -27,8 +27,8 @@ def completion_body(ask: Ask, model: str, **more: object) -> Json:
         body["min_p"] = ask.min_p
     if ask.n_top > 0:
         body["logprobs"] = ask.n_top
-    if ask.seed is not None:
-        body["seed"] = ask.seed
+    if ask.stop:
+        body["stop"] = [ask.stop]
     return body
 
 

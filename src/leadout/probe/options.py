@@ -40,7 +40,7 @@ class ProbeOptions:
     """
 
     n_prompts: int = 4
-    n_tokens: int = 64
+    n_tokens: int = 96
     n_replays: int = 64
     n_draws: int = 150
     long_prompt: int = 0

@@ -11,11 +11,12 @@ import numpy as np
 from leadout.probe import prompts
 from leadout.probe.answers import Drafting, exchange, fold_drafting, speed, speedup
 from leadout.probe.detect import find_engine
-from leadout.probe.engine import pick_model
+from leadout.probe.engine import pick_model, reading
 from leadout.probe.equality import compare, replay
 from leadout.probe.http import Http
-from leadout.probe.judge import Measured, judge
+from leadout.probe.judge import judge
 from leadout.probe.law import judge_law
+from leadout.probe.measured import Measured
 from leadout.probe.options import ProbeOptions
 from leadout.probe.report import ProbeReport
 from leadout.probe.side import Side
@@ -98,7 +99,7 @@ def probe_server(
             watch=watch,
         )
         long_drafting = _long(side, options, seed) if options.long_prompt and not watch.is_over() else None
-        inspection = side.engine.inspect(side.http, side.model)
+        inspection = side.inspect()
         blank = 0 if watch.is_over() else _blank_tops(side, seed)
         ratio = speedup(exchanges)
         judged = judge(
@@ -139,8 +140,9 @@ def probe_server(
 
 
 def _side(http: Http, engine: str | None, model: str | None, options: ProbeOptions) -> tuple[Side, str]:
-    found, version = find_engine(http, engine, options)
-    return Side(engine=found, http=http, model=pick_model(found, http, model)), version
+    with reading(engine or "any engine", http):
+        found, version = find_engine(http, engine, options)
+        return Side(engine=found, http=http, model=pick_model(found, http, model)), version
 
 
 def _long(side: Side, options: ProbeOptions, seed: int) -> Drafting:

@@ -65,11 +65,22 @@ def repetitive(number: int, seed: int) -> str:
 
 
 def free_choice(number: int, seed: int) -> str:
-    """A text after which two words are likely again and again: the law there has room to be wrong in."""
+    """A text that goes on with one of two words, three fixed ones, and one of the two again.
+
+    Long sentences repeat but for these words: any drafter drafts there, lookups with long matches too, and
+    the law after them has room to be wrong in. The sentence ends with a full stop.
+    """
     chosen = random.Random(f"{seed}/free/{number}")
-    pair = ("heads", "tails") if number % 2 == 0 else ("red", "blue")
-    what = "coin was thrown" if number % 2 == 0 else "ball was drawn"
-    return f"A fair {what} 60 times: " + " ".join(chosen.choice(pair) for _ in range(60))
+    one, other = (("heads", "tails"), ("red", "blue"))[number % 2]
+    first, second, third = chosen.sample(_WORDS, 3)
+    sentence = (
+        f"Every evening at nine the old keeper of the {first} tower walks slowly across the wide {second} "
+        f"square, takes the same two worn pieces from his left coat pocket, throws them one after the other "
+        f"into the cold {third} air and reads them aloud: first"
+    )
+    pairs = [(a, b) for a in (one, other) for b in (one, other)] * 2
+    chosen.shuffle(pairs)
+    return " ".join(f"{sentence} {a} and then {b}." for a, b in pairs) + f" {sentence}"
 
 
 def long_text(n_tokens: int, seed: int) -> str:

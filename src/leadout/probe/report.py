@@ -164,7 +164,7 @@ def _equality(equality: Equality) -> tuple[str, str]:
         return "unchecked", "needs a plain server (--plain URL) with this engine"
     result = {
         "equal": "plain decoding's",
-        "near-ties": f"plain decoding's but for {len(equality.splits)} near ties",
+        "near-ties": f"plain decoding's but for near ties: {len(equality.splits)}",
         "different": "not plain decoding's",
         "undecided": "differs, and no probabilities tell whether by a near tie",
     }[equality.result]

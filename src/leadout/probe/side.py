@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from leadout.probe.engine import Engine
+from leadout.probe.engine import Engine, reading
 from leadout.probe.http import Http, Json
-from leadout.probe.values import Ask, Counters, Key, Prompt, Said
+from leadout.probe.values import Ask, Counters, Inspection, Key, Prompt, Said
 
 SETTLE_S = 3.0
 """Longest wait for a server's counters to catch up with its answers; vLLM updates them afterwards."""
@@ -40,7 +40,9 @@ class Side:
         ServerError
         """
         path, body = self._request(ask)
-        return self.engine.read([self.http.post(path, body)])
+        said = self.http.post(path, body)
+        with reading(self.engine.name, self.http):
+            return self.engine.read([said])
 
     def stream(self, ask: Ask) -> Said:
         """One answer as it comes, with times.
@@ -55,11 +57,12 @@ class Side:
             body["stream_options"] = {"include_usage": True}
         chunks: list[Json] = []
         times: list[float] = []
-        for at_s, chunk in self.http.stream(path, body):
-            if self.engine.text_in(chunk):
-                times.append(at_s)
-            chunks.append(chunk)
-        said = self.engine.read(chunks)
+        with reading(self.engine.name, self.http):
+            for at_s, chunk in self.http.stream(path, body):
+                if self.engine.text_in(chunk):
+                    times.append(at_s)
+                chunks.append(chunk)
+            said = self.engine.read(chunks)
         return said.timed(times[0], times[-1]) if times else said
 
     def next_law(self, prompt: Prompt) -> Mapping[Key, float] | None:
@@ -79,11 +82,18 @@ class Side:
 
     def ids(self, text: str) -> tuple[int, ...] | None:
         """A text's tokens, where the engine tells."""
-        return self.engine.ids(self.http, self.model, text) if self.engine.takes_ids else None
+        with reading(self.engine.name, self.http):
+            return self.engine.ids(self.http, self.model, text) if self.engine.takes_ids else None
 
     def counters(self) -> Counters | None:
         """What the server counted so far."""
-        return self.engine.counters(self.http)
+        with reading(self.engine.name, self.http):
+            return self.engine.counters(self.http)
+
+    def inspect(self) -> Inspection:
+        """What the server tells about its set-up."""
+        with reading(self.engine.name, self.http):
+            return self.engine.inspect(self.http, self.model)
 
     def counted_since(self, before: Counters | None, n_tokens: int) -> Counters | None:
         """What was counted since `before`, once at least `n_tokens` were, or after a while."""

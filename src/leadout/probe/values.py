@@ -26,7 +26,8 @@ class Ask:
         0 is off, and then it is not sent: some engines refuse the field.
     n_top : int
         Most probable tokens to report per position; 0 reports none.
-    seed : int or None
+    stop : str
+        Text that ends the answer; "" is none.
     """
 
     prompt: Prompt
@@ -34,7 +35,7 @@ class Ask:
     temperature: float = 0.0
     min_p: float = 0.0
     n_top: int = 0
-    seed: int | None = None
+    stop: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

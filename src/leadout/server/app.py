@@ -74,7 +74,9 @@ def make_app(registry: Registry, options: ServerOptions | None = None) -> FastAP
             allow_headers=["Authorization", "Content-Type", "X-API-Key"],
             expose_headers=["X-Request-Id"],
         )
-    app.add_middleware(Watch, metrics=metrics, quiet=OPEN_PATHS | {"/metrics"})
+    app.add_middleware(
+        Watch, metrics=metrics, quiet=OPEN_PATHS | {"/metrics"}, shows_text=options.log_prompts
+    )
     return app
 
 

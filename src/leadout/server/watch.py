@@ -26,17 +26,21 @@ class Watch:
     metrics : Metrics
     quiet : collection of str
         Paths that are asked so often that they are not logged.
+    shows_text : bool
+        Let log lines show what was asked and said.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, quiet: Collection[str] = ()) -> None:
-        self._app, self._metrics, self._quiet = app, metrics, quiet
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, quiet: Collection[str] = (), *, shows_text: bool = False
+    ) -> None:
+        self._app, self._metrics, self._quiet, self._shows_text = app, metrics, quiet, shows_text
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on and tell what became of it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        record = scope["leadout.record"] = Record(self._metrics)
+        record = scope["leadout.record"] = Record(self._metrics, shows_text=self._shows_text)
         status = 0
 
         async def sent(message: Message) -> None:
@@ -49,9 +53,7 @@ class Watch:
         try:
             await self._app(scope, receive, sent)
         except ClientGoneError:
-            status = CLIENT_GONE
-        except TimeoutError:  # the client did not read what it was sent
-            status = CLIENT_GONE
+            scope["leadout.gone"] = True
         except Exception:
             LOG.exception("request failed", extra={"fields": {"id": record.id}})
             if status:
@@ -63,6 +65,6 @@ class Watch:
         finally:
             route = scope.get("route")
             record.route = getattr(route, "path", "") or "other"
-            told = record.end(status or CLIENT_GONE)
+            told = record.end(CLIENT_GONE if scope.get("leadout.gone") else status)
             if scope["path"] not in self._quiet:
                 LOG.info("request", extra={"fields": {"method": scope["method"], **told}})
