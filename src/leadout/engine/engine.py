@@ -1,36 +1,42 @@
-"""The engine: prompts in, events and results out, one generation at a time; caches are kept between calls."""
+"""The engine: prompts in, events and results out; caches are kept between calls.
+
+Every request goes through a `Batch`: a generation has it to itself, and whoever leases it serves many.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from types import TracebackType
 
 import numpy as np
 
 from leadout import __version__
 from leadout.checks import check_kind, is_whole, shown
-from leadout.drafters.base import Drafter
-from leadout.engine.events import Event, Speculation
-from leadout.engine.generation import Generation
+from leadout.drafters.base import Drafter, DraftPrompt
+from leadout.engine.batch import Batch, Request
+from leadout.engine.events import Event, Finished, Speculation
 from leadout.engine.params import Params
 from leadout.engine.result import Provenance, Result, collect
 from leadout.engine.schedule import FixedSchedule, Schedule
-from leadout.errors import BackendError, InputError, PromptTooLongError
+from leadout.errors import InputError, PromptTooLongError
 from leadout.models.base import Model
+from leadout.models.conversation import Conversation
 
 PREFILL_BATCH = 512
 DEFAULT_PARAMS = Params()
 
-Prompt = str | Sequence[int]
-"""Raw text, or ids."""
+Prompt = str | Sequence[int] | Conversation
+"""Raw text, ids, or a chat."""
 
 
 class Engine:
     """Generates with a target and, where it can, a drafter.
 
-    One generation at a time: a call during another one is refused, so give each thread an engine of its own.
+    One generation at a time: a call during another one is refused, so give each thread an engine of its own,
+    or lease the engine's batch, in which many requests run together.
 
     Parameters
     ----------
@@ -44,7 +50,7 @@ class Engine:
         Keep every pass to one slot and to the widths at which the target gives the same bits as single
         tokens, so that output is plain decoding's bit for bit.
     prefill_batch : int >= 1
-        Longest piece of a prompt that is read in one pass.
+        Most tokens of prompts that are read in one pass.
     generator : callable
         Makes the random generator of each unseeded answer; the default takes fresh entropy each time.
     notes : tuple of str
@@ -65,7 +71,7 @@ class Engine:
         if prefill_batch < 1:
             raise InputError(f"prefill_batch is {prefill_batch}; it must be at least 1")
         self._target, self._drafter = target, drafter
-        self._generation = Generation(
+        self._batch = Batch(
             target,
             drafter,
             schedule or FixedSchedule(),
@@ -73,10 +79,7 @@ class Engine:
             prefill_batch=prefill_batch,
             generator=generator,
         )
-        self._busy = threading.Lock()
-        # Held while caches change, not while a reader looks at an event. Reentrant, as a forgotten iterator
-        # may be collected, and closed, in the middle of it.
-        self._stepping = threading.RLock()
+        self._busy, self._closing = threading.Lock(), threading.Lock()
         self._cancelled = threading.Event()
         self._closed = False
         self._notes = notes
@@ -94,17 +97,19 @@ class Engine:
     @property
     def speculation(self) -> Speculation:
         """Whether requests are decoded speculatively, before anything about a request is known."""
-        return self._generation.speculation(DEFAULT_PARAMS)
+        return self._batch.speculation(DEFAULT_PARAMS)
 
-    def generate(self, prompt: Prompt, params: Params = DEFAULT_PARAMS) -> Result:
+    def generate(self, prompt: Prompt, params: Params = DEFAULT_PARAMS, *, client: str = "") -> Result:
         """The answer to a prompt.
 
         Parameters
         ----------
-        prompt : str or sequence of int
+        prompt : str, sequence of int or Conversation
             Raw text (marker texts become single ids; the beginning-of-sequence id is added where the model
-            wants it), or ids, which are taken as they are.
+            wants it), ids, which are taken as they are, or a chat, which the model's template writes out.
         params : Params
+        client : str
+            Whose request it is: what is remembered of one client's answers is never drafted for another.
 
         Raises
         ------
@@ -117,20 +122,52 @@ class Engine:
         check_kind("params", params, Params, "a Params")
         if params.n != 1:
             raise InputError(f"generate gives one answer, but n is {params.n}; use generate_many")
-        return self.generate_many(prompt, params)[0]
+        return self.generate_many(prompt, params, client=client)[0]
 
-    def generate_many(self, prompt: Prompt, params: Params = DEFAULT_PARAMS) -> list[Result]:
+    def generate_many(
+        self, prompt: Prompt, params: Params = DEFAULT_PARAMS, *, client: str = ""
+    ) -> list[Result]:
         """All ``params.n`` answers to a prompt; raises as `generate` does."""
-        with closing(self.stream(prompt, params)) as events:
+        with closing(self.stream(prompt, params, client=client)) as events:
             return collect(events, self.provenance(params), has_logprobs=params.logprobs is not None)
 
-    def stream(self, prompt: Prompt, params: Params = DEFAULT_PARAMS) -> Generator[Event, None, None]:
+    def stream(
+        self, prompt: Prompt, params: Params = DEFAULT_PARAMS, *, client: str = ""
+    ) -> Generator[Event, None, None]:
         """The events of a generation, as they come; raises as `generate` does.
 
         Closing the iterator cancels what is left; the engine can be used again at once.
         """
+        return self._events(self.request(prompt, params, client=client))
+
+    def request(self, prompt: Prompt, params: Params = DEFAULT_PARAMS, *, client: str = "") -> Request:
+        """A request for the engine's batch; parameters and errors as those of `generate`."""
         check_kind("params", params, Params, "a Params")
-        return self._events(self._ids(prompt), params)
+        conversation = prompt if isinstance(prompt, Conversation) else None
+        ids = self._ids(prompt)
+        return Request(prompt=DraftPrompt(ids=ids, client=client, conversation=conversation), params=params)
+
+    @contextmanager
+    def lease(self) -> Iterator[Batch]:
+        """The batch behind this engine, for whoever serves many requests; nobody else can generate meanwhile.
+
+        What still runs at the end is abandoned.
+
+        Raises
+        ------
+        InputError
+            If the engine is busy or closed.
+        """
+        self._require_open()
+        if not self._busy.acquire(blocking=False):
+            raise InputError(
+                "this engine is busy with another generation; finish or close that, or use a second engine"
+            )
+        try:
+            yield self._batch
+        finally:
+            self._batch.abandon()
+            self._busy.release()
 
     def chat(
         self,
@@ -139,7 +176,7 @@ class Engine:
         tools: Sequence[Mapping[str, object]] | None = None,
     ) -> Result:
         """The reply to a conversation, written out by the model's template; raises as `generate` does."""
-        return self.generate(self.chat_ids(messages, tools), params)
+        return self.generate(Conversation(messages=messages, tools=tools), params)
 
     def stream_chat(
         self,
@@ -148,7 +185,7 @@ class Engine:
         tools: Sequence[Mapping[str, object]] | None = None,
     ) -> Generator[Event, None, None]:
         """The events of a reply, as they come; see `stream` and `chat`."""
-        return self.stream(self.chat_ids(messages, tools), params)
+        return self.stream(Conversation(messages=messages, tools=tools), params)
 
     def chat_ids(
         self,
@@ -156,9 +193,7 @@ class Engine:
         tools: Sequence[Mapping[str, object]] | None = None,
     ) -> list[int]:
         """Ids of a conversation, up to where the reply begins."""
-        from leadout.models.template import encode_chat  # jinja2 is needed for chat alone
-
-        return encode_chat(self._target.vocab, messages, tools=tools)
+        return self._encode(Conversation(messages=messages, tools=tools))
 
     def provenance(self, params: Params = DEFAULT_PARAMS) -> Provenance:
         """Where results of this engine come from."""
@@ -182,14 +217,14 @@ class Engine:
         Closing twice is allowed. Who goes on reading events of a generation gets a BackendError.
         """
         self._cancelled.set()
-        with self._stepping:
+        with self._closing, ExitStack() as closing:
             if self._closed:
                 return
             self._closed = True
-            self._generation.close()
-        if self._drafter is not None:
-            self._drafter.close()
-        self._target.close()
+            closing.callback(self._target.close)
+            if self._drafter is not None:
+                closing.callback(self._drafter.close)
+            closing.callback(self._batch.close)  # the first to be called: it waits for the running pass
 
     def __enter__(self) -> Engine:
         """The engine itself."""
@@ -201,12 +236,15 @@ class Engine:
         """Close."""
         self.close()
 
-    def _ids(self, prompt: Prompt) -> list[int]:
-        """Ids of the prompt, checked."""
+    def _require_open(self) -> None:
         if self._closed:
             raise InputError("this engine is closed; load the model again")
+
+    def _ids(self, prompt: Prompt) -> list[int]:
+        """Ids of the prompt, checked."""
+        self._require_open()
         info = self._target.info
-        ids = self._encode(prompt) if isinstance(prompt, str) else _whole_numbers(prompt)
+        ids = self._encode(prompt)
         if not ids:
             raise InputError(
                 "the prompt is empty and this model has no token to begin with; give at least one token"
@@ -221,32 +259,44 @@ class Engine:
             )
         return ids
 
-    def _encode(self, text: str) -> list[int]:
+    def _encode(self, prompt: Prompt) -> list[int]:
         vocab = self._target.vocab
-        ids = vocab.encode(text, add_bos=vocab.adds_bos, special=True)
+        if isinstance(prompt, Conversation):
+            from leadout.models.template import encode_chat  # jinja2 is needed for chat alone
+
+            return encode_chat(vocab, prompt.messages, tools=prompt.tools, variables=prompt.variables)
+        if not isinstance(prompt, str):
+            return _whole_numbers(prompt)
+        ids = vocab.encode(prompt, add_bos=vocab.adds_bos, special=True)
         if vocab.adds_bos and ids[:2] == [vocab.bos, vocab.bos]:
             return ids[1:]  # the text began with the marker itself
         return ids
 
-    def _events(self, prompt: list[int], params: Params) -> Generator[Event, None, None]:
-        if not self._busy.acquire(blocking=False):
-            raise InputError(
-                "this engine is busy with another generation; finish or close that, or use a second engine"
-            )
-        try:
+    def _events(self, request: Request) -> Generator[Event, None, None]:
+        with self.lease() as batch:
             self._cancelled.clear()
-            with closing(self._generation.run(prompt, params, self._cancelled.is_set)) as steps:
-                while (event := self._step(steps)) is not None:
-                    yield event
-        finally:
-            self._busy.release()
+            waiting, n_left = deque(range(request.params.n)), request.params.n
+            while n_left:
+                events = self._advanced(batch, request, waiting)
+                n_left -= sum(isinstance(event, Finished) for event in events)
+                yield from events
 
-    def _step(self, steps: Generator[Event, None, None]) -> Event | None:
-        """The next event, or None after the last."""
-        with self._stepping:
-            if self._closed:
-                raise BackendError("the engine was closed during this generation")
-            return next(steps, None)
+    def _advanced(self, batch: Batch, request: Request, waiting: deque[int]) -> list[Event]:
+        """Let answers join while there are slots, and take a step."""
+        batch.require_open()
+        if self._cancelled.is_set():
+            events = [event for answer in batch.running for event in batch.leave(answer)]
+            for index in waiting:
+                events += batch.leave(batch.join(request, index))
+            waiting.clear()
+            return events
+        while waiting and batch.n_free:
+            batch.join(request, waiting.popleft())
+        progress = batch.step()
+        for each in progress:
+            if each.error is not None:
+                raise each.error
+        return [event for each in progress for event in each.events]
 
 
 def _exact_widths(target: Model, drafter: Drafter | None) -> frozenset[int]:

@@ -29,7 +29,8 @@ class Started:
     """The prompt has been read and the first token decided.
 
     `seconds` is the time that took, from the request's start to the end of the answer's first round;
-    `cached_tokens` of the prompt came from a cache.
+    `cached_tokens` of the prompt came from a cache. `queued_s` is the time before that, in which no slot was
+    free.
     """
 
     index: int
@@ -37,6 +38,7 @@ class Started:
     cached_tokens: int
     seconds: float
     speculation: Speculation
+    queued_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +103,8 @@ class Round:
         Tokens of all slots in the target's pass; 0 when it also read tokens of a prompt.
     forecast : Forecast or None
         What was predicted, by schedules that do.
+    waited_s : float
+        Seconds before this round in which the engine worked for others alone.
     """
 
     index: int
@@ -113,6 +117,7 @@ class Round:
     other_s: float
     width: int = 0
     forecast: Forecast | None = None
+    waited_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

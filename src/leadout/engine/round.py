@@ -1,21 +1,23 @@
 """The round: plan, propose, forward, verify, commit, settle.
 
 Whatever is accepted, stopped, cancelled or raised: a cache is only ever cut back to committed tokens, and the
-state of a session changes only in `Session.commit`.
+state of a session changes only in `Session.commit`. What fails for one session fails for that one alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leadout.core import verify
+from leadout.core.constraint import Walk, ahead
 from leadout.core.values import Proposal, Verdict
-from leadout.drafters.base import Drafter, DraftRequest
+from leadout.drafters.base import DraftRequest
+from leadout.engine.drafting import NO_PROPOSAL, Drafting
 from leadout.engine.events import Forecast, Origin, Round, Token
 from leadout.engine.rows import argmaxes, distributions
 from leadout.engine.schedule import RoundState, Schedule
@@ -23,16 +25,25 @@ from leadout.engine.session import Session
 from leadout.errors import RollbackError
 from leadout.models.base import Chunk, Model
 
-NO_PROPOSAL = Proposal()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a round brought to one session: its new tokens, and the record of the round."""
+    """What a round brought to one session: its new tokens and the record of the round, or what failed."""
 
     session: Session
-    tokens: tuple[Token, ...]
-    round: Round
+    tokens: tuple[Token, ...] = ()
+    round: Round | None = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pass:
+    """What a target pass is to be: sessions, what is proposed to each, and the time that took."""
+
+    sessions: Sequence[Session]
+    proposals: Sequence[Proposal]
+    draft_s: float
+    other_s: float
 
 
 class Rounds:
@@ -41,37 +52,38 @@ class Rounds:
     Parameters
     ----------
     target : Model
-    drafter : Drafter or None
-        None when nothing can be drafted for this target; then no session may have speculation enabled.
+    drafting : Drafting
     schedule : Schedule
         Picks k for each slot and round.
     widths : frozenset of int or None
         The only widths a verify pass may have (exact mode), or None for any.
-    prefill_batch : int
-        Longest piece of pending tokens in one pass.
     """
 
     def __init__(
-        self,
-        target: Model,
-        drafter: Drafter | None,
-        schedule: Schedule,
-        *,
-        widths: frozenset[int] | None,
-        prefill_batch: int,
+        self, target: Model, drafting: Drafting, schedule: Schedule, *, widths: frozenset[int] | None
     ) -> None:
-        self._target, self._drafter, self._schedule = target, drafter, schedule
-        self._widths, self._batch = widths, prefill_batch
+        self._target, self._drafting, self._schedule = target, drafting, schedule
+        self._widths = widths
 
-    def read(self, session: Session, leave: int) -> bool:
-        """Feed one piece of what is pending beyond `leave` tokens; False when nothing is."""
-        at = self._target.length(session.slot)
-        n = min(self._batch, len(session.context) - leave - at)
-        if n <= 0:
-            return False
-        self._target.forward([Chunk(slot=session.slot, tokens=session.context[at : at + n], n_logits=0)])
-        session.n_held = at + n
-        return True
+    def read(self, sessions: Sequence[Session], sizes: Sequence[int]) -> list[Outcome]:
+        """Feed each session so many of its pending tokens, in one pass; what failed, if anything did."""
+        chunks = []
+        for session, size in zip(sessions, sizes, strict=True):
+            at = self._target.length(session.slot)
+            chunks.append(Chunk(slot=session.slot, tokens=session.context[at : at + size], n_logits=0))
+        try:
+            self._target.forward(chunks)
+        except Exception as error:
+            if len(sessions) == 1:
+                return [Outcome(session=sessions[0], error=error)]
+            return [
+                failed
+                for session, size in zip(sessions, sizes, strict=True)
+                for failed in self.read([session], [size])
+            ]
+        for session, chunk in zip(sessions, chunks, strict=True):
+            session.n_held += len(chunk.tokens)
+        return []
 
     def run(self, sessions: Sequence[Session]) -> list[Outcome]:
         """One target pass over all sessions, and what follows from it for each."""
@@ -80,25 +92,48 @@ class Rounds:
         planned = perf_counter()
         proposals = self._propose(sessions, wanted)
         proposed = perf_counter()
+        return self._verified(
+            _Pass(
+                sessions=sessions,
+                proposals=proposals,
+                draft_s=proposed - planned,
+                other_s=planned - started,
+            )
+        )
+
+    def _verified(self, asked: _Pass) -> list[Outcome]:
+        """Run the pass; one that fails for several sessions is tried with each of them alone."""
+        started = perf_counter()
+        sessions, proposals = asked.sessions, asked.proposals
         forecasts = [self._forecast(*each) for each in zip(sessions, proposals, strict=True)]
         width = self._width(sessions, proposals)
         foretold = perf_counter()
-        logits = self._forward(sessions, proposals)
+        try:
+            logits = self._forward(sessions, proposals)
+        except Exception as error:
+            if len(sessions) == 1:
+                return [Outcome(session=sessions[0], error=error)]
+            return [
+                outcome
+                for session, proposal in zip(sessions, proposals, strict=True)
+                for outcome in self._verified(replace(asked, sessions=[session], proposals=[proposal]))
+            ]
         seen = perf_counter()
         results = [self._take(*each) for each in zip(sessions, proposals, logits, strict=True)]
-        done = perf_counter()
-        other_s = (planned - started) + (foretold - proposed) + (done - seen)
+        other_s = asked.other_s + (foretold - started) + (perf_counter() - seen)
         outcomes = []
-        for session, proposal, forecast, (verdict, tokens) in zip(
-            sessions, proposals, forecasts, results, strict=True
-        ):
+        for session, proposal, forecast, result in zip(sessions, proposals, forecasts, results, strict=True):
+            if isinstance(result, Exception):
+                outcomes.append(Outcome(session=session, error=result))
+                continue
+            accepted, tokens = result
             outcome = Round(
                 index=session.index,
                 drafter=proposal.source,
                 drafted=len(proposal.tokens),
-                accepted=verdict.accepted,
+                accepted=accepted,
                 emitted=len(tokens),
-                draft_s=proposed - planned,
+                draft_s=asked.draft_s,
                 verify_s=seen - foretold,
                 other_s=other_s,
                 width=width,
@@ -119,7 +154,7 @@ class Rounds:
         if why:  # nothing drafted teaches nothing, so k would stay there
             session.stop_drafting(why)
             return 0
-        return self._fitting(min(k, session.room - 1))
+        return self._fitting(min(k, session.room - 1, session.params.max_draft or k))
 
     def _fitting(self, k: int) -> int:
         """The longest draft up to k whose verify width is allowed."""
@@ -134,14 +169,14 @@ class Rounds:
     def _propose(self, sessions: Sequence[Session], wanted: Sequence[int]) -> list[Proposal]:
         """Ask for all slots together, and cut what comes to what may be verified."""
         asking = [session for session, k in zip(sessions, wanted, strict=True) if k > 0]
-        if self._drafter is None or not asking:
+        if not asking:
             return [NO_PROPOSAL for _ in sessions]
         requests = [
             self._request(session, k, len(sessions))
             for session, k in zip(sessions, wanted, strict=True)
             if k > 0
         ]
-        drafted = iter(self._drafter.propose(requests))
+        drafted = iter(self._drafting.propose(asking, requests))
         return [self._cut(next(drafted), k) if k > 0 else NO_PROPOSAL for k in wanted]
 
     def _request(self, session: Session, k: int, n_active: int) -> DraftRequest:
@@ -158,6 +193,7 @@ class Rounds:
             noise=session.noise,
             source=session.source,
             judge=self._schedule.judge(session.slot, state),
+            constraint=session.constraint,
         )
 
     def _cut(self, proposal: Proposal, k: int) -> Proposal:
@@ -179,8 +215,6 @@ class Rounds:
         """Pending and drafted tokens of all sessions in one pass; logits of shape (k+1, V) each."""
         chunks = []
         for session, proposal in zip(sessions, proposals, strict=True):
-            while self.read(session, self._batch):
-                pass
             pending = session.context[self._target.length(session.slot) :]
             tokens = (*pending, *proposal.tokens)
             chunks.append(Chunk(slot=session.slot, tokens=tokens, n_logits=1 + len(proposal.tokens)))
@@ -188,9 +222,18 @@ class Rounds:
 
     def _take(
         self, session: Session, proposal: Proposal, logits: NDArray[np.float32]
-    ) -> tuple[Verdict, tuple[Token, ...]]:
-        """Verify, commit token by token until the answer is complete, and settle both caches."""
-        verdict = self._verify(session, proposal, logits)
+    ) -> tuple[int, tuple[Token, ...]] | Exception:
+        """How many drafted tokens stood, and the tokens of the answer; or why there are none."""
+        try:
+            verdict = self._verify(session, proposal, logits)
+            return verdict.accepted, self._commit(session, proposal, verdict, logits)
+        except Exception as error:
+            return error
+
+    def _commit(
+        self, session: Session, proposal: Proposal, verdict: Verdict, logits: NDArray[np.float32]
+    ) -> tuple[Token, ...]:
+        """Commit token by token until the answer is complete, and settle both caches."""
         before = len(session.context)
         tokens = []
         for i, token in enumerate((*proposal.tokens[: verdict.accepted], verdict.token)):
@@ -201,18 +244,13 @@ class Rounds:
                 break
         session.n_held = before + min(verdict.accepted, len(session.context) - before)
         self._settle(session, session.context[before:])
-        return verdict, tuple(tokens)
+        return tuple(tokens)
 
     def _verify(self, session: Session, proposal: Proposal, logits: NDArray[np.float32]) -> Verdict:
-        params, drafted = session.params, proposal.tokens
-        if params.rule == "greedy":
-            return verify.greedy(drafted, argmaxes(logits, params, session.history, drafted))
-        targets = distributions(logits, params, session.history, drafted)
-        if session.noise is not None:
-            return verify.coupled(drafted, targets, session.noise, session.position)
-        if params.rule == "token":
-            return verify.token(proposal, targets, session.source)
-        return verify.block(proposal, targets, session.source)
+        if session.constraint is None:
+            return _verdict(session, proposal, logits, None)
+        with ahead(session.constraint) as walk:
+            return _verdict(session, proposal, logits, walk)
 
     def _settle(self, session: Session, committed: Sequence[int]) -> None:
         """Cut both caches back to committed tokens; the last of them stays pending."""
@@ -220,15 +258,23 @@ class Rounds:
         if session.finish is None and self._target.length(slot) > held:
             try:
                 self._target.truncate(slot, held)
-            except RollbackError as error:  # the slot is empty now, and the next pass reads it anew
+            except RollbackError as error:  # the slot is empty now, and is read anew
                 session.stop_drafting(str(error))
-        if self._drafter is not None and session.speculation.enabled:
-            self._drafter.observe(slot, committed)
-            why = self._drafter.blocked(slot)
-            if why:
-                session.stop_drafting(why)
-            else:
-                session.note_limit(self._drafter.limited(slot))
+                session.n_held = 0
+        self._drafting.observe(session, committed)
+
+
+def _verdict(session: Session, proposal: Proposal, logits: NDArray[np.float32], walk: Walk | None) -> Verdict:
+    """What the request's rule says of a proposal."""
+    params, drafted = session.params, proposal.tokens
+    if params.rule == "greedy":
+        return verify.greedy(drafted, argmaxes(logits, params, session.history, drafted, walk))
+    targets = distributions(logits, params, session.history, drafted, walk)
+    if session.noise is not None:
+        return verify.coupled(drafted, targets, session.noise, session.position)
+    if params.rule == "token":
+        return verify.token(proposal, targets, session.source)
+    return verify.block(proposal, targets, session.source)
 
 
 def why_none_fits(k: int, widths: frozenset[int] | None, name: str) -> str:

@@ -17,6 +17,9 @@ Rollback = Literal["cut", "replay", "none"]
 """How a cache goes back to a shorter prefix: *cut* drops entries; *replay* restores a snapshot and decodes
 again (recurrent and hybrid caches); *none* cannot, so speculation is off for that model."""
 
+Copying = Literal["any", "whole", "none"]
+"""What `copy` can take over without decoding it again: *any* prefix of a slot, *whole* slots, or nothing."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
@@ -38,6 +41,11 @@ class ModelInfo:
         How `truncate` works; `rollback_reason` says why when it is not "cut".
     provider_reason : str
         Why this provider was chosen.
+    copying : Copying
+        What a slot can cheaply take over from another one.
+    shares_passes : bool
+        False when a pass over several slots is one pass for each: it saves nothing, and the bits of a slot
+        do not depend on the others.
     """
 
     name: str
@@ -54,6 +62,8 @@ class ModelInfo:
     rollback: Rollback
     rollback_reason: str = ""
     provider_reason: str = ""
+    copying: Copying = "any"
+    shares_passes: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

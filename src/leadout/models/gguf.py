@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leadout.errors import BackendError
 from leadout.models import widths
-from leadout.models.base import Chunk, ModelInfo, Rollback
+from leadout.models.base import Chunk, Copying, ModelInfo, Rollback
 from leadout.models.binding import Binding, Context, Facts
 from leadout.models.header import Header
 from leadout.models.options import GgufOptions
@@ -41,7 +40,7 @@ class GgufModel:
         self._binding = binding
         self._header = header
         self._options = options
-        self._info = _info(binding.facts, header.path, options, name=name, provider_reason=provider_reason)
+        self._info = _info(binding.facts, header, options, name=name, provider_reason=provider_reason)
         self._vocab = GgufVocabulary(binding)
         self._cache: SlotCache | None = _open_cache(binding, header, options, self._info)
         self._exact_widths: frozenset[int] | None = None
@@ -139,12 +138,15 @@ def _open_separate(binding: Binding, info: ModelInfo, *, is_windowed: bool) -> S
     return SeparateContexts(contexts, is_windowed=is_windowed)
 
 
-def _info(facts: Facts, path: Path, options: GgufOptions, *, name: str, provider_reason: str) -> ModelInfo:
+def _info(
+    facts: Facts, header: Header, options: GgufOptions, *, name: str, provider_reason: str
+) -> ModelInfo:
     rollback: Rollback = "cut" if facts.memory == "attention" else "replay"
+    is_separate = _is_separate(facts, options)
     reason = f"a {facts.memory} model's running state cannot be cut; it is restored and tokens decoded again"
     return ModelInfo(
         name=name,
-        path=path,
+        path=header.path,
         provider=facts.provider,
         architecture=facts.architecture,
         n_layers=facts.n_layers,
@@ -157,4 +159,12 @@ def _info(facts: Facts, path: Path, options: GgufOptions, *, name: str, provider
         rollback=rollback,
         rollback_reason="" if rollback == "cut" else reason,
         provider_reason=provider_reason,
+        copying=_copying(rollback, is_windowed=is_separate and header.sliding_window > 0),
+        shares_passes=not is_separate,
     )
+
+
+def _copying(rollback: Rollback, *, is_windowed: bool) -> Copying:
+    if is_windowed:
+        return "none"
+    return "any" if rollback == "cut" else "whole"

@@ -67,6 +67,8 @@ class TableModel:
         afterwards.
     widths : iterable of int
         What `exact_widths` reports.
+    shares_passes : bool
+        What `info` reports.
 
     Attributes
     ----------
@@ -86,6 +88,7 @@ class TableModel:
         vocab: Vocabulary | None = None,
         rollback: Rollback = "cut",
         widths: Iterable[int] = range(1, 66),
+        shares_passes: bool = True,
         name: str = "table",
     ) -> None:
         reasons: dict[Rollback, str] = {
@@ -107,6 +110,8 @@ class TableModel:
             n_vocab=n_vocab,
             rollback=rollback,
             rollback_reason=reasons[rollback],
+            copying="any" if rollback == "cut" else "whole",
+            shares_passes=shares_passes,
         )
         self._rule = rule
         self._vocab = vocab or PieceVocabulary.numbered(n_vocab)
