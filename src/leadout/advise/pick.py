@@ -23,7 +23,6 @@ from leadout.models.open import Provider
 from leadout.models.options import GgufOptions
 from leadout.models.remember import Findings
 
-
 _NEARLY = 0.75  # of what the target reads for a token; nothing is saved beyond
 
 
