@@ -288,7 +288,7 @@ def test_slots_that_draft_in_the_same_passes_share_what_these_cost():
     promised = []
     for n_active in (1, 2, 8):
         paced.begin(0)
-        state = RoundState(position=50, n_left=400, n_active=n_active, ks=range(9))
+        state = RoundState(position=2000, n_left=4000, n_active=n_active, ks=range(9))
         promised.append(paced.judge(0, state).promise("sim", 2))
     assert promised[0] > 0.5
     assert promised[1:] == pytest.approx([promised[0]] * 2, rel=0.1)
