@@ -8,12 +8,14 @@ verified token is decoded twice. A draft that nobody asks for is not kept up to 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leadout.core import law
+from leadout.core.constraint import Mask, Walk, ahead
 from leadout.core.values import Distribution, History, Proposal, Sampling
 from leadout.drafters.base import DraftPrompt, DraftRequest
 from leadout.drafters.prefix import common_prefix
@@ -39,6 +41,7 @@ class _Draft:
     request: DraftRequest
     k: int
     sampling: Sampling
+    walk: Walk | None = None  # along the request's constraint, behind the tokens
     tokens: list[int] = field(default_factory=list)
     rows: list[Distribution] = field(default_factory=list)
     confidences: list[float] = field(default_factory=list)  # of each row seen
@@ -48,7 +51,7 @@ class _Draft:
     def is_point(self) -> bool:
         """True when tokens are argmaxes of logits that nothing but the model shapes."""
         law_is_bare = not self.sampling.logit_bias and not self.sampling.has_penalties
-        return self.sampling.is_greedy and law_is_bare
+        return self.sampling.is_greedy and law_is_bare and self.walk is None
 
     def draw(self, drafter: str, logits: NDArray[np.float32]) -> None:
         """Draw the next token from the request's law over these logits, shape (V,), unless it is not wanted.
@@ -56,6 +59,12 @@ class _Draft:
         Whether it is, is decided by the row and before the token is drawn.
         """
         request, judge = self.request, self.request.judge
+        allowed = None if self.walk is None else self.walk.mask()
+        if allowed is not None:
+            logits = law.only(logits, _fitted(allowed, logits.size))
+            self.is_over = not np.isfinite(logits).any()  # only the target knows what is allowed here
+            if self.is_over:
+                return
         row = None if self.is_point else law.shape(logits, self.sampling, self._history())
         if judge.wants_confidences:
             if row is None or self.sampling.is_greedy:  # a point mass, which believes in anything
@@ -74,6 +83,9 @@ class _Draft:
             token = request.noise.draw(row, request.position + len(self.tokens))
         self.tokens.append(token)
         self.rows.append(row)
+        if self.walk is not None:
+            self.walk.advance(token)
+            self.is_over = self.walk.is_over
 
     def _history(self) -> History:
         history = self.request.history
@@ -158,10 +170,14 @@ class ModelDrafter:
         drafts = [self._open(request) for request in requests]
         running = [draft for draft in drafts if draft.k > 0]
         try:
-            self._read(running)
-            while running:
-                self._step(running)
-                running = [draft for draft in running if self._goes_on(draft)]
+            with ExitStack() as walks:
+                for draft in running:
+                    if draft.request.constraint is not None:
+                        draft.walk = walks.enter_context(ahead(draft.request.constraint))
+                self._read(running)
+                while running:
+                    self._step(running)
+                    running = [draft for draft in running if self._goes_on(draft)]
         except BackendError as error:
             self._give_up([draft for draft in drafts if draft.k > 0], str(error))
             return [Proposal(drafter=self.name) for _ in requests]
@@ -260,3 +276,10 @@ class ModelDrafter:
         self._model.truncate(slot, 0)
         self._slots[slot].held.clear()
         self._slots[slot].blocked = why
+
+
+def _fitted(allowed: Mask, n_vocab: int) -> Mask:
+    """The mask of a target with other rows of padding; rows that it does not know are not allowed."""
+    fitted = np.zeros(n_vocab, dtype=np.bool_)
+    fitted[: allowed.size] = allowed[:n_vocab]
+    return fitted

@@ -66,7 +66,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What a step brought to an answer: events, or the error that ended it. A `Finished` event ends it too."""
+    """What a step brought to an answer: events, up to `Finished`, or the error that ended it."""
 
     answer: Answer
     events: tuple[Event, ...] = ()
