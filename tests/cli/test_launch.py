@@ -171,4 +171,4 @@ def test_other_vocabulary_is_refused_before_the_engine_is_asked(tiny, tmp_path):
 
     other = write_tiny_gguf(tmp_path / "other.gguf", architecture="gemma3")
     done = leadout("launch", "llama-server", tiny, "--draft", other, "--dry-run")
-    assert_one_line(done, 2, "answer at plain speed and say nothing", "not compatible")
+    assert_one_line(done, 2, "answer at plain speed and say nothing", "of another vocabulary")
