@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+BENCH  ?=
 
-.PHONY: demo test check format bench clean
+.PHONY: demo test check format bench bench-quick clean
 
 demo: $(VENV)/demo.stamp        ## a real model, plainly and with a drafter: same text, both speeds
 	$(BIN)/leadout demo
@@ -17,10 +18,11 @@ check: $(VENV)/dev.stamp        ## format, lint, strict types, import directions
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/test_structure.py tests/core --cov=leadout.core --cov-branch --cov-fail-under=100
 
-bench: $(VENV)/bench.stamp       ## the standard set on the 1.5B/0.5B pair; takes hours on two cores, and wants the machine for itself
-	$(BIN)/leadout bench qwen2.5-coder-1.5b --draft qwen2.5-coder-0.5b \
-		--vs plain,plain@llama,ngram:3,fixed:1,fixed:3,llama-cpp-python,llama-server,transformers,openvino \
-		--out benchmarks/bench.json --picture benchmarks/bench.svg
+bench: $(VENV)/bench.stamp       ## the standard set on the 1.5B/0.5B pair: under 45 minutes on two cores; wants the machine for itself
+	$(BIN)/python -m leadout.bench.standard $(BENCH)
+
+bench-quick: $(VENV)/bench.stamp ## a part of it, shortened: under 8 minutes, into benchmarks/quick
+	$(BIN)/python -m leadout.bench.standard --quick $(BENCH)
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff format

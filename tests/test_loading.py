@@ -57,7 +57,7 @@ def test_draft_gets_no_more_context_than_it_was_trained_for(files):
 
 
 def test_draft_with_another_vocabulary_is_refused(files):
-    with pytest.raises(VocabularyError, match="vocabulary cannot draft for the target's"):
+    with pytest.raises(VocabularyError, match="the draft model is of another vocabulary"):
         load(files["target"], files["other"])
 
 
@@ -206,7 +206,7 @@ def test_what_differs_in_a_drafts_vocabulary_is_said(files, tmp_path):
     other_end = write_tiny_gguf(tmp_path / "end.gguf", seed=2, n_ctx_train=256, eos=3)
     with load(files["target"], other_end) as engine:
         [said] = engine.notes
-    assert said.startswith("the draft's vocabulary is compatible: ")
+    assert said.startswith("the draft's vocabulary is compatible, ")
     assert "EOS" in said
     with load(files["target"], files["draft"]) as engine:
         assert engine.notes == ()
@@ -215,3 +215,41 @@ def test_what_differs_in_a_drafts_vocabulary_is_said(files, tmp_path):
 def test_a_misspelled_draft_word_points_to_the_words(files):
     with pytest.raises(StoreError, match=r"the draft: model 'ngrm' is not .*; or use ngram, or none"):
         load(files["target"], "ngrm")
+
+
+def test_a_longest_draft_beside_a_schedule_of_its_own_is_refused(files):
+    with pytest.raises(InputError, match="longest is 3, but the schedule 'fixed k=2' has its own"):
+        load(files["target"], "ngram", schedule=FixedSchedule(2), longest=3)
+
+
+class Told:
+    """Remembers the labels of stages."""
+
+    def __init__(self):
+        self.labels, self.n_open = [], 0
+
+    def start(self, total_bytes, label):
+        self.labels.append(label)
+        self.n_open += 1
+
+    def advance(self, n_bytes):
+        pass
+
+    def finish(self):
+        self.n_open -= 1
+
+
+def test_the_first_measurement_is_said_and_only_made_where_something_may_be_drafted(tmp_path):
+    target = write_tiny_gguf(tmp_path / "fresh.gguf", seed=5, n_ctx_train=128)
+    measuring = "measuring what passes cost here, about 2 s, this once"
+    never, once, again = Told(), Told(), Told()
+    load(target, "ngram", longest=0, progress=never).close()
+    assert measuring not in never.labels
+    with load(target, "ngram", progress=once) as engine:
+        assert "costs measured in" in engine.speculation.reason
+        engine.generate(PROMPT, GREEDY)
+    assert once.labels == [measuring]
+    assert once.n_open == 0
+    with load(target, "ngram", progress=again) as engine:
+        assert "costs measured in" not in engine.speculation.reason
+    assert again.labels == []

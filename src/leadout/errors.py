@@ -53,3 +53,22 @@ class BusyError(LeadoutError):
     def __init__(self, message: str, retry_after_s: float) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class ServerError(LeadoutError):
+    """An engine's server that cannot be reached, broke off, or answers with something else than its API."""
+
+
+class ServerRefusedError(ServerError):
+    """A server that refused a request, with its HTTP status.
+
+    Parameters
+    ----------
+    text : str
+    status : int
+        Of the answer, 400..499.
+    """
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import get_args
 
+from leadout.advise.auto import AutoDraft, choose_draft
+from leadout.advise.known import remember_rounds
 from leadout.checks import check_kind, check_one_of, check_truth, check_whole
 from leadout.drafters.base import Drafter
 from leadout.drafters.hybrid import HybridDrafter
@@ -18,16 +20,21 @@ from leadout.drafters.suffix import SuffixDrafter
 from leadout.engine.engine import Engine
 from leadout.engine.memory import Memory, keep, recall
 from leadout.engine.pace import LONGEST_DRAFT, PacedSchedule
+from leadout.engine.round import why_none_fits
 from leadout.engine.schedule import MAX_K, Schedule
-from leadout.engine.startup import measure
-from leadout.errors import InputError, StoreError
+from leadout.engine.startup import BUDGET_S, measure
+from leadout.errors import InputError, LeadoutError, StoreError, VocabularyError
 from leadout.models.base import Model
+from leadout.models.compare import Comparison, compare_files
+from leadout.models.gguf import GgufModel
 from leadout.models.header import read_header
-from leadout.models.match import VocabularyMatch, require_same_vocabulary
 from leadout.models.open import Provider, open_model
 from leadout.models.options import GgufOptions
 from leadout.models.remember import Findings
+from leadout.models.tuned import Tuned, tuned_key
+from leadout.models.tuned import recall as recall_tuned
 from leadout.store import Progress, Resolved, resolve
+from leadout.store.progress import NoProgress
 
 _LOOKUPS = ("auto", "suffix", "ngram")
 
@@ -42,7 +49,7 @@ def load(
     provider: Provider = "auto",
     draft_provider: Provider = "auto",
     schedule: Schedule | None = None,
-    longest: int = LONGEST_DRAFT,
+    longest: int | None = None,
     exact: bool = False,
     offline: bool = False,
     progress: Progress | None = None,
@@ -54,9 +61,9 @@ def load(
     target : str or Path
         A catalogue name, a path, hf:user/repo[:quant|:file.gguf] or ollama:name[:tag]; fetched if need be.
     draft : str, Path or None
-        A draft model with the target's vocabulary, by name or path; or, without one, "auto" for the lookups:
-        "suffix" (in this text and earlier answers) and "ngram" (in this text), which may also be named alone.
-        None or "none" decodes plainly.
+        A draft model with the target's vocabulary, by name or path; or a lookup: "suffix" (in this text and
+        earlier answers) or "ngram" (in this text); or "auto", which is both, and beside them the model on
+        this machine that is predicted to pay most, if one is. None or "none" decodes plainly.
     lookups : bool
         Let the lookups propose beside a draft model.
     options : GgufOptions or None
@@ -69,19 +76,20 @@ def load(
     schedule : Schedule or None
         How much to draft; None drafts what is predicted to pay on this machine (see `PacedSchedule`). What
         passes cost is measured the first time, which takes about 2 s, and kept in the cache folder.
-    longest : int in 0..64
-        Most tokens of a draft, where `schedule` is None.
+    longest : int in 0..64, or None
+        Most tokens of a draft, where `schedule` is None; None is 15.
     exact : bool
         Output is plain decoding's bit for bit; see `Engine`. The same as ``exact`` in `options`.
     offline : bool
         Make no network call.
     progress : Progress or None
-        Told of downloads and checks.
+        Told of downloads, checks and measurements.
 
     Raises
     ------
     InputError
-        If an argument is of another kind, or is for drafts or for a draft model where there is none.
+        If an argument is of another kind or contradicts another one, or is for drafts or for a draft model
+        where there is none.
     StoreError
         If a name cannot be turned into files.
     ModelFileError, ProviderError
@@ -92,7 +100,11 @@ def load(
     check_kind("options", options, GgufOptions, "a GgufOptions", optional=True)
     check_kind("schedule", schedule, Schedule, "a Schedule, such as FixedSchedule(4),", optional=True)
     check_truth("lookups", lookups)
-    check_whole("longest", longest, 0, MAX_K)
+    check_whole("longest", longest, 0, MAX_K, optional=True)
+    if longest is not None and schedule is not None:
+        raise InputError(
+            f"longest is {longest}, but the schedule {schedule.name!r} has its own; leave out one of them"
+        )
     check_truth("exact", exact)
     if schedule is not None and (draft is None or _is_word(draft, "none")):
         raise InputError(f"schedule says how much to draft, but draft is {draft!r}; leave out one of them")
@@ -113,7 +125,8 @@ def load(
         undo.callback(models.close)
         drafter = _drafter(draft, models, lookups=lookups)
         if schedule is None:
-            schedule = _paced(models, drafter, longest)
+            longest = LONGEST_DRAFT if longest is None else longest
+            schedule = _paced(models, drafter, longest, exact=exact, progress=progress or NoProgress())
         engine = Engine(models.target, drafter, schedule=schedule, exact=exact, notes=models.notes)
         undo.pop_all()
     return engine
@@ -123,13 +136,14 @@ def load(
 class LoadedModels:
     """A target, its draft model if there is one, the ids that may not be proposed, and what to know.
 
-    `key` names everything that a measurement of the two depends on.
+    `key` names everything that a measurement of the two depends on; `options` are the target's.
     """
 
     target: Model
     draft: Model | None = None
     forbidden: frozenset[int] = frozenset()
     key: str = ""
+    options: GgufOptions = field(default_factory=GgufOptions)
     notes: tuple[str, ...] = ()
 
     def close(self) -> None:
@@ -163,33 +177,90 @@ def load_models(
         return resolve(str(name), offline=offline, progress=progress)
 
     target_files = find(target)
+    chosen = choose_draft(target_files.path, options, provider) if _is_word(draft, "auto") else None
+    notes = () if chosen is None else (chosen.reason,)
     try:
-        draft_files = find(draft) if draft is not None and is_model(draft) else None
+        draft_files = find(draft) if draft is not None and is_model(draft) else _chosen_files(chosen)
     except StoreError as error:
         raise StoreError(f"the draft: {error}; or use ngram, or none") from error
+    tuned = _tuned(target_files, draft_files, options)
     with ExitStack() as undo:
-        model = open_model(target_files.path, name=_name(target_files), provider=provider, options=options)
+        model = _open(target_files, provider, options, tuned)
         undo.callback(model.close)
-        loaded = LoadedModels(target=model, key=model.key)
+        loaded = LoadedModels(target=model, key=model.key, options=options, notes=notes)
         if draft_files is not None:
-            if draft_options is None:
-                draft_options = _options_of_draft(options, model, draft_files.path)
-            else:
-                draft_options = replace(draft_options, n_slots=max(draft_options.n_slots, options.n_slots))
-            draft_model = open_model(
-                draft_files.path, name=_name(draft_files), provider=draft_provider, options=draft_options
-            )
-            undo.callback(draft_model.close)
-            match = require_same_vocabulary(model.vocab, draft_model.vocab)
-            loaded = LoadedModels(
-                target=model,
-                draft=draft_model,
-                forbidden=_forbidden(match),
-                key=f"{model.key}-{draft_model.key}",
-                notes=_notes(match),
-            )
+            try:
+                loaded = _beside(
+                    loaded,
+                    target_files,
+                    draft_files,
+                    draft_options,
+                    draft_provider=draft_provider,
+                    tuned=tuned,
+                )
+            except LeadoutError as error:
+                if chosen is None:
+                    raise
+                why = f"draft auto: no draft model, as {chosen.name} cannot be used: {error}"
+                loaded = replace(loaded, notes=(why,))
         undo.pop_all()
     return loaded
+
+
+def _beside(
+    loaded: LoadedModels,
+    target_files: Resolved,
+    draft_files: Resolved,
+    draft_options: GgufOptions | None,
+    *,
+    draft_provider: Provider,
+    tuned: Tuned | None,
+) -> LoadedModels:
+    """A loaded target with a draft model beside it."""
+    target, options = loaded.target, loaded.options
+    if draft_options is None:
+        draft_options = _options_of_draft(options, target, draft_files.path)
+    else:
+        draft_options = replace(draft_options, n_slots=max(draft_options.n_slots, options.n_slots))
+    comparison = compare_files(target_files.path, draft_files.path)
+    _require_one_vocabulary(comparison)
+    draft = _open(draft_files, draft_provider, draft_options, tuned, is_draft=True)
+    return replace(
+        loaded,
+        draft=draft,
+        forbidden=frozenset(comparison.differing),
+        key=f"{loaded.key}-{draft.key}",
+        notes=(*loaded.notes, *_notes(comparison)),
+    )
+
+
+def _open(
+    files: Resolved,
+    provider: Provider,
+    options: GgufOptions,
+    tuned: Tuned | None,
+    *,
+    is_draft: bool = False,
+) -> GgufModel:
+    """Load a model; what the user left open is as it was tuned, if it was."""
+    name, reason = _name(files), "asked for"
+    chosen = None if tuned is None else tuned.draft if is_draft else tuned.target
+    if tuned is not None and chosen is not None and provider in ("auto", chosen.provider):
+        options = chosen.options(options, is_draft=is_draft)
+        if provider == "auto":
+            provider, reason = chosen.provider, f"tuned: {tuned.reason}"
+    return open_model(files.path, name=name, provider=provider, options=options, reason=reason)
+
+
+def _tuned(target: Resolved, draft: Resolved | None, options: GgufOptions) -> Tuned | None:
+    """What was chosen for these files, if anything was; it holds for the CPU alone."""
+    if options.n_gpu_layers != 0 or options.exact:
+        return None
+    parts = read_header(target.path).parts
+    alone = recall_tuned(tuned_key(parts))
+    if draft is None:
+        return alone
+    return recall_tuned(tuned_key(parts, read_header(draft.path).parts)) or alone
 
 
 def _drafter(draft: str | Path | None, models: LoadedModels, *, lookups: bool) -> Drafter | None:
@@ -200,26 +271,61 @@ def _drafter(draft: str | Path | None, models: LoadedModels, *, lookups: bool) -
         return SuffixDrafter()
     if _is_word(draft, "ngram"):
         return NgramDrafter()
-    model = None if models.draft is None else ModelDrafter(models.draft, forbidden=models.forbidden)
+    model = None if models.draft is None else draft_model_of(models)
     if model is not None and not lookups:
         return model
     return HybridDrafter([SuffixDrafter(), NgramDrafter()], model)
 
 
-def _paced(models: LoadedModels, drafter: Drafter | None, longest: int) -> PacedSchedule:
+def draft_model_of(models: LoadedModels) -> ModelDrafter:
+    """The draft model of a pair as a drafter, without lookups.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it cannot roll back.
+    """
+    if models.draft is None:
+        raise InputError("there is no draft model among these; load them with one")
+    return ModelDrafter(models.draft, forbidden=models.forbidden)
+
+
+def _paced(
+    models: LoadedModels, drafter: Drafter | None, longest: int, *, exact: bool, progress: Progress
+) -> PacedSchedule:
     """The schedule that measures, with what is known of this pair; measured now where nothing is."""
-    if drafter is None or models.target.info.rollback == "none" or longest == 0:
+    if drafter is None or _why_none(models.target, longest, exact=exact):
         return PacedSchedule(longest=longest)
-    findings, key = Findings("profiles"), hashlib.sha256(models.key.encode()).hexdigest()
+    findings, key = Findings("profiles"), profile_key(models)
     memory, note = recall(findings, key), ""
     if memory is None:
-        startup = measure(models.target, models.draft, clock=perf_counter)
+        progress.start(0, f"measuring what passes cost here, about {BUDGET_S:.0f} s, this once")
+        try:
+            startup = measure(models.target, models.draft, clock=perf_counter)
+        finally:
+            progress.finish()
         # rows of the draft model alone were compared, whatever else proposes beside it
         name = drafter.name if models.draft is None else models.draft.info.name
         memory, note = Memory.of_startup(startup, name), f"costs measured in {startup.seconds:.1f} s"
-    return PacedSchedule(
-        memory, longest=longest, note=note, save=lambda learned: keep(findings, key, learned)
-    )
+
+    def save(learned: Memory) -> None:
+        keep(findings, key, learned)
+        draft = None if models.draft is None else models.draft.info.path
+        remember_rounds(models.target.info.path, draft, models.options, learned)
+
+    return PacedSchedule(memory, longest=longest, note=note, save=save)
+
+
+def profile_key(models: LoadedModels) -> str:
+    """Where the costs of this pair are kept."""
+    return hashlib.sha256(models.key.encode()).hexdigest()
+
+
+def _why_none(target: Model, longest: int, *, exact: bool) -> str:
+    """Why nothing may be drafted for this target, or ""; then there is nothing to measure either."""
+    if target.info.rollback == "none":
+        return target.info.rollback_reason
+    return why_none_fits(longest, target.exact_widths() if exact else None, target.info.name)
 
 
 def is_model(draft: str | Path | None) -> bool:
@@ -254,6 +360,13 @@ def _is_word(draft: str | Path | None, *words: str) -> bool:
     return isinstance(draft, str) and draft in words
 
 
+def _chosen_files(chosen: AutoDraft | None) -> Resolved | None:
+    """The files of the draft model that was chosen automatically, if one was."""
+    if chosen is None or chosen.path is None:
+        return None
+    return Resolved(name=chosen.name, files=(chosen.path,), source="path")
+
+
 def _name(files: Resolved) -> str:
     """What to call a model: the name asked for, or the file's own where a path was given."""
     return files.path.stem if files.source == "path" else files.name
@@ -268,11 +381,15 @@ def _options_of_draft(options: GgufOptions, target: Model, path: Path) -> GgufOp
     return replace(options, n_ctx=n_ctx, exact=False)
 
 
-def _notes(match: VocabularyMatch) -> tuple[str, ...]:
+def _notes(comparison: Comparison) -> tuple[str, ...]:
     """What a user should know of a pair that is not quite of one vocabulary."""
-    return (f"the draft's vocabulary is {match.explain()}",) if match.differing or match.policies else ()
+    if not comparison.differing and not comparison.policies:
+        return ()
+    return (f"the draft's vocabulary is {comparison.explain()}",)
 
 
-def _forbidden(match: VocabularyMatch) -> frozenset[int]:
-    """Draft ids that mean something else to the target, or nothing."""
-    return frozenset(match.differing) | frozenset(range(match.target_size, match.draft_size))
+def _require_one_vocabulary(comparison: Comparison) -> None:
+    if not comparison.is_one_vocabulary:
+        raise VocabularyError(
+            f"the draft model is {comparison.explain()}; take a draft model of the target's family"
+        )

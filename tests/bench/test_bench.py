@@ -2,8 +2,12 @@
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -19,7 +23,7 @@ from leadout.testing.tiny_gguf import write_tiny_gguf
 from real_models import SMALL, real_model
 
 
-def measure(tmp_path, *, n_ctx=16_384, draft="draft", loaded=None, **change):
+def measure(tmp_path, *, n_ctx=16_384, draft="draft", loaded=None, keep=None, **change):
     def load(provider):
         models = LoadedModels(
             target=talker(n_ctx=n_ctx), draft=talker(2, n_ctx=n_ctx) if draft == "draft" else None
@@ -30,7 +34,7 @@ def measure(tmp_path, *, n_ctx=16_384, draft="draft", loaded=None, **change):
 
     given = {"max_tokens": 5, "n_prompts": 2, "n_calls": 3, "vs": "ngram:2,fixed:2"}
     options = BenchOptions(**{**given, **change}, out=tmp_path / "bench.json")
-    return bench(load, options, GgufOptions(), draft=draft)
+    return bench(load, options, GgufOptions(), draft=draft, keep=keep)
 
 
 def test_every_workload_is_answered_by_every_contender_with_the_same_text(tmp_path):
@@ -52,6 +56,36 @@ def test_what_leadout_does_by_itself_can_take_part(tmp_path, draft):
     calibration = done.to_json("plain")["calibration"]
     assert list(calibration) == ["auto"]
     assert calibration["auto"]["n"] >= 0
+
+
+def test_hindsight_predictions_and_memory_are_worked_out_from_the_run(tmp_path):
+    done = measure(tmp_path, workloads="chat,agent", vs="auto", max_tokens=12)
+    figures = json.loads(json.dumps(done.to_json("plain"), default=asdict))
+    for workload in ("chat", "agent"):
+        seen = figures["hindsight"][workload]
+        assert seen["oracle"] >= seen["best"] >= seen["fixed"]["plain"] == 1.0
+        assert seen["share"] == seen["reached"] / seen["best"]
+        assert {"draft k=1", "suffix k=8", "ngram k=15"} <= set(seen["fixed"])
+    assert figures["complete"]
+    assert set(figures["costs"]["run"]["verify_ms_by_width"]) >= {"1", "2", "8", "16"}
+    assert figures["costs"]["run"]["draft_ms"]["n"] == 6  # three before the run and three after it
+    assert len(figures["facts"]["chat"]) == 2
+    assert len(figures["facts"]["agent"]) == 3
+    assert figures["held_out"]["learning"]["n"] > 0
+    assert 40 < figures["remembering"]["bytes_per_token"] < 80
+
+
+def test_draws_have_no_hindsight(tmp_path):
+    done = measure(tmp_path, workloads="chat", vs="auto", temperature=0.8, seed=3)
+    assert done.to_json("plain")["hindsight"] == {}
+    assert done.held_out is None
+
+
+def test_what_there_is_is_kept_unit_by_unit(tmp_path):
+    kept = []
+    measure(tmp_path, workloads="chat", vs="plain", keep=kept.append)
+    assert [each.figures["chat"]["plain"].n_answers for each in kept] == [1, 2]
+    assert [each.run.is_complete for each in kept] == [False, True]
 
 
 def test_record_has_provenance_spread_and_every_answer(tmp_path):
@@ -147,6 +181,57 @@ def test_command_prints_json_and_draws(tiny, tmp_path):
     assert code == 0, said
     assert json.loads(shown) == json.loads(out.read_text())
     assert picture.exists() or "no picture: matplotlib is not installed" in said
+
+
+def test_ctrl_c_keeps_what_there_is(tiny, tmp_path):
+    out, partial = tmp_path / "bench.json", tmp_path / "bench.partial.json"
+    arguments = ("bench", tiny, *LITTLE, "--vs", "plain", "--repeats", "100", "--out", out)
+    command = [sys.executable, "-m", "leadout", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not partial.exists():
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert f"what there is of every answer's figures is in {partial}" in said
+    figures = json.loads(partial.read_text())["figures"]
+    assert figures["complete"] is False
+    assert re.search(r"stopped after \d+ of 200 units", " ".join(figures["notes"]))
+    assert figures["workloads"]["chat"]["plain"]["n_answers"] >= 1
+    assert not out.exists()
+
+
+def test_command_makes_other_formats_first(tiny, tmp_path):
+    pytest.importorskip("llama_cpp")
+    out = tmp_path / "bench.json"
+    environment = {**os.environ, "LEADOUT_CACHE": str(tmp_path / "cache")}
+    command = [
+        sys.executable,
+        "-m",
+        "leadout",
+        "bench",
+        str(tiny),
+        *LITTLE,
+        "--vs",
+        "plain",
+        "--quant",
+        "q8_0",
+    ]
+    done = subprocess.run(
+        [*command, "--out", str(out)],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr
+    target = json.loads(out.read_text())["figures"]["models"]["run"]["target"]
+    assert target["path"].startswith("tiny-q8_0-")
+    code, _, said = leadout("bench", tiny, *LITTLE, "--draft-quant", "q8_0", "--out", out)
+    assert code == 2
+    assert "--draft-quant can only be given with a draft model, but --draft is ngram" in said
 
 
 def test_command_refuses_unknown_contenders(tiny, tmp_path):

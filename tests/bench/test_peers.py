@@ -13,20 +13,20 @@ from talk import CHATML, answer
 from leadout.bench.peer_llama_server import LlamaServerPeer, read_completion, server_command
 from leadout.bench.peer_worker import load_peer, serve
 from leadout.bench.peers import PeerSettings, PeerSetup, ProcessPeer, peer_contender
+from leadout.bench.server_settings import PLAIN, ServerSetting, TuningPrompt
 from leadout.bench.specs import Spec
 from leadout.engine.params import Params
 from leadout.errors import ProviderError
 from leadout.testing.tiny_gguf import write_tiny_gguf
 
 GREEDY = Params(temperature=0.0, max_tokens=12)
-NEW_HELP = "-md\n--spec-type none,draft-simple,ngram-mod\n--spec-draft-p-min P\n-ngld N\n"
-OLD_HELP = "-md, --model-draft FNAME\n--draft-max N\n--draft-p-min P\n-ngld N\n"
+NEW_HELP = "-md\n--spec-type none,draft-simple,ngram-mod\n--spec-draft-n-max N\n-ngld N\n"
 
 
 def setup(**change):
     given = {
         "target": Path("t.gguf"), "draft": Path("d.gguf"), "n_ctx": 512, "n_threads": 1, "n_gpu_layers": 0,
-        "ends": (), "program": "/bin/llama-server",
+        "ends": (), "server": "/bin/llama-server",
     }  # fmt: skip
     return PeerSetup(**{**given, **change})
 
@@ -42,7 +42,7 @@ def server(mode, **change):
     [
         (
             Spec(kind="llama-server"),
-            {"program": ""},
+            {"server": ""},
             "llama-server is not on PATH; name it with --llama-server FILE",
         ),
         (
@@ -66,9 +66,14 @@ def test_peer_that_cannot_take_part_says_why(spec, change, said):
 
 def test_peer_uses_a_draft_model_where_there_is_one():
     with_draft, without = setup(), setup(draft=None)
-    assert with_draft.settings(Spec(kind="llama-server")).mode == "draft"
+    assert with_draft.settings(Spec(kind="llama-server")).mode == "best"
     assert with_draft.settings(Spec(kind="llama-server")).draft.endswith("/d.gguf")
-    assert without.settings(Spec(kind="llama-server")).mode == "lookup"
+    assert without.settings(Spec(kind="llama-server")).draft == ""
+    python = {"python": "/bin/python3"}
+    assert setup(**python).settings(Spec(kind="openvino")).mode == "draft"
+    assert setup(**python, draft=None).settings(Spec(kind="openvino")).mode == "lookup"
+    program = setup(**python).settings(Spec(kind="openvino")).program
+    assert program == ("/bin/python3" if find_spec("openvino_genai") is None else "")
     assert with_draft.settings(Spec(kind="llama-server", mode="plain")).draft == ""
 
 
@@ -79,9 +84,11 @@ class Parrot:
 
     def __init__(self, settings):
         self.settings, self.forgotten, self.is_closed = settings, 0, False
+        self.workloads = []
 
-    def forget(self):
+    def forget(self, workload=""):
         self.forgotten += 1
+        self.workloads.append(workload)
 
     def answer(self, prompt, params):
         if not prompt:
@@ -128,8 +135,8 @@ def test_worker_knows_no_other_peer():
 def test_peer_forgets_before_every_unit():
     parrot = Parrot(None)
     contender = peer_contender("parrot", parrot)
-    assert contender.fresh() is contender.fresh() is parrot
-    assert parrot.forgotten == 2
+    assert contender.fresh("chat") is contender.fresh("edit") is parrot
+    assert parrot.workloads == ["chat", "edit"]
 
 
 @pytest.fixture(scope="module")
@@ -185,20 +192,15 @@ def test_peer_that_cannot_load_says_so(tmp_path):
         llama_cpp_python(tmp_path / "none.gguf", "plain")
 
 
-def test_server_flags_follow_the_build():
-    new = server_command(server("draft"), NEW_HELP, 1234)
+def test_server_flags_follow_the_setting_and_the_build():
+    setting = ServerSetting(name="draft k=2", flags=("--spec-type", "draft-simple"), drafts=True)
+    new = server_command(server("draft"), setting, NEW_HELP, 1234)
     assert new[:3] == ["srv", "-m", "t.gguf"]
-    assert new[new.index("-md") :] == [
-        "-md", "d.gguf", "--spec-type", "draft-simple", "--spec-draft-p-min", "0.5", "-ngld", "0",
-    ]  # fmt: skip
-    old = server_command(server("draft", n_gpu_layers=-1), OLD_HELP, 1234)
-    assert old[old.index("-md") :] == ["-md", "d.gguf", "-ngld", "999"]
-    assert server_command(server("lookup"), NEW_HELP, 1)[-2:] == ["--spec-type", "ngram-mod"]
-    assert "-md" not in server_command(server("plain"), NEW_HELP, 1)
-    with pytest.raises(
-        ProviderError, match="this llama-server has no --spec-type ngram-mod; use a newer build"
-    ):
-        server_command(server("lookup"), OLD_HELP, 1)
+    assert new[new.index("-md") :] == ["-md", "d.gguf", "-ngld", "0", "--spec-type", "draft-simple"]
+    old = server_command(server("draft", n_gpu_layers=-1), setting, "-md FNAME", 1234)
+    assert "-ngld" not in old
+    assert old[old.index("-ngl") + 1] == "999"
+    assert "-md" not in server_command(server("plain"), PLAIN, NEW_HELP, 1)
 
 
 def test_completion_is_read_with_and_without_drafts():
@@ -245,7 +247,11 @@ class Handler(BaseHTTPRequestHandler):
             print("fatal: out of luck", file=sys.stderr, flush=True)
             os._exit(1)
         ids = list(range(10, 10 + asked["n_predict"]))
-        self.reply(200, {{"tokens": ids, "timings": {{"prompt_ms": 1000, "predicted_ms": 3000}}}})
+        asks_for = sys.argv[sys.argv.index("--spec-draft-n-max") + 1] if "-md" in sys.argv else ""
+        spent = {{"2": 1000, "4": 9000}}.get(asks_for, 3000)
+        if "ngram-mod" in sys.argv:
+            spent = 100 if asked["prompt"] == [7, 7] else 4000
+        self.reply(200, {{"tokens": ids, "timings": {{"prompt_ms": 1000, "predicted_ms": spent}}}})
 
 HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Handler).serve_forever()
 '''
@@ -295,6 +301,53 @@ def test_server_with_a_pool_of_ngrams_starts_anew_for_every_unit(program, tmp_pa
     starts = [line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("start")]
     assert len(starts) == 2
     assert all("--spec-type ngram-mod" in line for line in starts)
+
+
+WRITE = TuningPrompt(name="write", stands_for=("chat", "code"), ids=(5, 6))
+COPY = TuningPrompt(name="copy", stands_for=("edit",), ids=(7, 7))
+
+
+def test_the_fastest_setting_serves_each_workload(program, tmp_path):
+    told = []
+    settings = PeerSettings(
+        kind="llama-server", mode="best", target="t.gguf", draft="d.gguf", program=str(program)
+    )
+    peer = LlamaServerPeer(settings, [WRITE, COPY], lambda *step: told.append(step))
+    try:
+        tried = peer.tuned.rates["write"]
+        assert list(tried) == ["plain", "draft k=1", "draft k=2", "draft k=3", "draft k=4", "ngram-mod"]
+        assert tried["draft k=2"] == 39.0  # 40 tokens, the first of which came with the prompt, in a second
+        assert {name: each.name for name, each in peer.tuned.chosen.items()} == {
+            "chat": "draft k=2", "code": "draft k=2", "edit": "ngram-mod",
+        }  # fmt: skip
+        assert told == [("llama-server settings", done, 6) for done in range(6)]
+        before = len((tmp_path / "log").read_text().splitlines())
+        for workload in ("chat", "code", "edit", "edit"):
+            peer.forget(workload)
+            peer.answer([1, 2, 3], GREEDY)
+    finally:
+        peer.close()
+    said = (tmp_path / "log").read_text().splitlines()[before:]
+    firsts = " ".join(line.split()[0] for line in said)
+    assert firsts == "start keeps keeps start keeps start keeps"
+    assert "--spec-draft-n-max 2" in said[0]
+    assert "ngram-mod" in said[3]
+    assert "ngram-mod" in said[5]  # its n-grams would outlive the unit
+
+
+def test_server_without_any_answer_is_left_out(program):
+    settings = PeerSettings(kind="llama-server", mode="best", target="broken.gguf", program=str(program))
+    with pytest.raises(ProviderError, match=r"llama-server gave no answer with any of: plain, ngram-mod"):
+        LlamaServerPeer(settings, [WRITE])
+
+
+def test_another_python_runs_the_worker(tiny, tmp_path):
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "import nothing_like_this"\n')
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    settings = PeerSettings(kind="openvino", mode="plain", target=str(tiny), program=str(python))
+    with pytest.raises(ProviderError, match=r"openvino ended: ModuleNotFoundError: .*nothing_like_this"):
+        ProcessPeer(settings)
 
 
 def test_server_that_ends_at_once_says_its_last_words(program):

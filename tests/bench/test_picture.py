@@ -50,6 +50,21 @@ def test_picture_shows_acceptance_against_prediction_where_the_record_has_it(tmp
 
 
 @needs_matplotlib
+def test_picture_shows_the_oracle_timed_costs_and_what_was_held_out(tmp_path):
+    table = [{"from": 0.5, "n": 4, "predicted": 0.55, "stood": 0.5}]
+    more = {
+        "hindsight": {"chat": {"oracle": 2.5}},
+        "costs": {"run": {"verify_ms_by_width": {1: Spread.of([60.0]), 2: Spread.of([70.0])}}},
+        "held_out": {"learning": {"brier": 0.0625, "reliability": table}},
+    }
+    draw(record(tmp_path, **more), tmp_path / "bench.svg")
+    drawn = (tmp_path / "bench.svg").read_text()
+    assert "<!-- oracle, in hindsight -->" in drawn
+    assert "<!-- run -->" in drawn
+    assert "<!-- held out, Brier 0.062 -->" in drawn
+
+
+@needs_matplotlib
 def test_other_records_are_refused(tmp_path):
     with pytest.raises(InputError, match="this is no record of `leadout bench`"):
         draw({**record(tmp_path), "benchmark": "plain"}, tmp_path / "bench.svg")

@@ -38,7 +38,8 @@ class Scribe:
 def scribes(diary, *names, fails_at=()):
     return [
         Contender(
-            name=name, fresh=lambda name=name: Scribe(name, diary, fails_at if name == names[-1] else ())
+            name=name,
+            fresh=lambda workload, name=name: Scribe(name, diary, fails_at if name == names[-1] else ()),
         )
         for name in names
     ]
@@ -111,7 +112,7 @@ def test_answers_do_not_depend_on_the_contender():
 
 def test_ngrams_are_the_draft_where_the_run_says_so():
     [_, fixed] = own("fixed:2", talker(), drafts_ngrams=True)
-    assert fixed.fresh().answer(list(b"abcabc"), Params(temperature=0.0, max_tokens=30)).drafted > 0
+    assert fixed.fresh("chat").answer(list(b"abcabc"), Params(temperature=0.0, max_tokens=30)).drafted > 0
 
 
 def test_drafting_without_a_draft_is_refused():
@@ -129,6 +130,41 @@ def test_peer_that_fails_is_left_out_from_there_on(fails_at, n_answers):
     assert Counter(each.contender for each in done.answers) == Counter({"a": 4, "b": n_answers})
 
 
+class Impatient(Scribe):
+    """Somebody presses Ctrl-C while it answers what was told."""
+
+    def answer(self, prompt, params):
+        if bytes(prompt) == b"hello there you":
+            raise KeyboardInterrupt
+        return super().answer(prompt, params)
+
+
+def test_ctrl_c_keeps_whole_units():
+    contenders = [*scribes([], "a"), Contender(name="b", fresh=lambda workload: Impatient("b", []))]
+    done = run([ONE, TWO], contenders, GREEDY, repeats=2)
+    assert not done.is_complete
+    assert done.notes == ("stopped after 1 of 4 units",)
+    assert [(each.contender, each.unit) for each in done.answers] == [("a", "one"), ("b", "one")]
+
+
+def test_what_there_is_is_handed_over_after_every_unit():
+    kept = []
+    done = run([ONE, TWO], scribes([], "a"), GREEDY, repeats=1, keep=kept.append)
+    assert [(len(each.answers), each.is_complete) for each in kept] == [(1, False), (2, True)]
+    assert kept[-1] == done
+
+
+def test_contenders_are_told_the_workload():
+    told = []
+
+    def fresh(workload):
+        told.append(workload)
+        return Scribe("a", [])
+
+    run([ONE, TWO], [Contender(name="a", fresh=fresh)], GREEDY, repeats=1)
+    assert told == ["chat", "chat", "code"]  # the warm-up is of the first unit's kind
+
+
 def test_progress_is_told_unit_by_unit():
     told = []
     run([ONE, TWO], scribes([], "a"), GREEDY, repeats=2, progress=lambda *step: told.append(step))
@@ -138,7 +174,7 @@ def test_progress_is_told_unit_by_unit():
 def test_engine_contender_takes_nothing_from_a_target_that_is_in_use():
     target = talker()
     contender = engine_contender("mine", lambda: Engine(target))
-    first, second = (contender.fresh().answer(list(b"abcdefgh"), GREEDY_5) for _ in range(2))
+    first, second = (contender.fresh("chat").answer(list(b"abcdefgh"), GREEDY_5) for _ in range(2))
     assert first.ids == second.ids
     assert [fed.start for step in target.passes for fed in step if len(fed.tokens) == 8] == [0, 0]
 

@@ -57,6 +57,8 @@ def test_bad_contenders_are_refused(text, said):
         ({"max_tokens": 1}, "max_tokens is 1; it must be a whole number in 2..4096"),
         ({"workloads": "chat,poems"}, "workload 'poems' does not exist; there are chat"),
         ({"workloads": ""}, "workload '' does not exist"),
+        ({"workloads": "chat:0"}, "workload 'chat:0': what follows chat: is a whole number of prompts >= 1"),
+        ({"workloads": "chat:two"}, "workload 'chat:two': what follows chat: is a whole number"),
         ({"temperature": -1.0}, "temperature"),
     ],
 )
@@ -74,3 +76,8 @@ def test_picture_must_be_one(tmp_path):
 def test_workload_names_stand_once_and_in_order():
     assert BenchOptions(workloads="maths, chat,maths").workload_names == ("maths", "chat")
     assert len(BenchOptions().workload_names) == 7
+
+
+def test_prompts_are_counted_per_workload():
+    assert BenchOptions(workloads="chat:2,maths", n_prompts=1).limits == {"chat": 2, "maths": 1}
+    assert set(BenchOptions().limits.values()) == {None}

@@ -65,7 +65,7 @@ def test_prompt_longer_than_the_context_gives_both_numbers(tiny):
         (("--logprobs", "2"), "add --json"),
         (("--prompt-file", "x"), "two prompts"),
         (("--temprature", "1"), "No such option: --temprature (Possible options: --temperature"),
-        (("--schedule", "sometimes"), "'sometimes' is not one of 'auto', 'fixed', 'step', 'confidence'"),
+        (("--schedule", "sometimes"), "'sometimes' is not one of 'auto', 'fixed', 'step', 'threshold'"),
         (("--top-k", "many"), "Invalid value for '--top-k'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

@@ -32,8 +32,7 @@ def test_with_single_tokens_alone_more_are_taken_to_cost_half_each():
 def test_rounds_are_added_up():
     costs = CostTable(widths=((1, 1.0), (2, 1.5), (3, 2.5)), draft_s=0.2, read_s=0.1, fixed_s=0.05)
     assert costs.plain_s() == pytest.approx(1.05)
-    assert costs.plain_s(2) == pytest.approx(1.55)
-    assert costs.extra_s(1, n_active=2) == pytest.approx(1.0)
+    assert costs.extra_s(2) == pytest.approx(1.5)
     assert costs.drafting_s(3, 5) == pytest.approx(3 * 0.2 + 4 * 0.1)
     assert costs.drafting_s(0, 5) == 0
 

@@ -13,7 +13,6 @@ from leadout.core.values import History, Sampling
 from leadout.drafters.base import DraftPrompt, DraftRequest, Willing
 from leadout.drafters.model import ModelDrafter
 from leadout.drafters.ngram import NgramDrafter
-from leadout.engine.confidence import ConfidenceSchedule
 from leadout.engine.engine import Engine
 from leadout.engine.memory import Memory
 from leadout.engine.pace import PacedSchedule
@@ -21,6 +20,7 @@ from leadout.engine.params import Params
 from leadout.engine.profile import Profile
 from leadout.engine.rows import LazyRows
 from leadout.engine.schedule import FixedSchedule, RoundState, StepSchedule
+from leadout.engine.threshold import ThresholdSchedule
 from leadout.testing import TableModel
 from leadout.testing.enumeration import continued, joint_law, largest_difference, outcomes, random_table
 
@@ -124,7 +124,7 @@ def schedules():
     return {
         "fixed": FixedSchedule(3),
         "step": StepSchedule(2),
-        "confidence": ConfidenceSchedule(6, 0.4),
+        "confidence": ThresholdSchedule(6, 0.4),
         "auto, nothing known": PacedSchedule(),
         "auto, drafting is cheap": PacedSchedule(Memory(profile=Profile(CHEAP)), exploration=1.0),
         "auto, drafting is dear": PacedSchedule(Memory(profile=Profile(slow))),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from leadout.core.cost import CostTable
-from leadout.engine.confidence import ConfidenceSchedule, ThresholdJudge
-from leadout.engine.profile import Profile
+from leadout.engine.profile import STALE_PASSES, Profile
 from leadout.engine.startup import measure
+from leadout.engine.threshold import ThresholdJudge, ThresholdSchedule
 from leadout.errors import InputError
 from leadout.testing import PieceVocabulary, TableModel, saying
 
@@ -21,8 +21,8 @@ def test_costs_follow_what_is_seen():
     for _ in range(200):
         for width, seconds in KNOWN.widths:
             profile.saw_verify(width, seconds * (1 + 0.05 * rng.standard_normal()))
-        profile.saw_draft(3, 2, KNOWN.drafting_s(3, 2))
-        profile.saw_draft(1, 60, KNOWN.drafting_s(1, 60))
+        profile.saw_draft(3, 1, KNOWN.drafting_s(3, 2))
+        profile.saw_draft(1, 59, KNOWN.drafting_s(1, 60))
         profile.saw_other(0.001)
     costs = profile.costs
     for width, seconds in KNOWN.widths:
@@ -36,8 +36,8 @@ def test_an_outlier_moves_little():
     profile = Profile(KNOWN)
     profile.saw_verify(2, 30.0)
     assert profile.costs.verify_s(2) < 1.3 * 0.09
-    profile.saw_draft(1, 1, 30.0)
-    profile.saw_draft(1, 1, 0.0)
+    profile.saw_draft(1, 0, 30.0)
+    profile.saw_draft(1, 0, 0.0)
     profile.saw_verify(2, 0.0)
     profile.saw_verify(500, 1.0)
     assert 500 not in dict(profile.costs.widths)
@@ -65,10 +65,10 @@ def test_a_profile_survives_being_written_and_a_damaged_one_is_refused():
     profile = Profile(KNOWN)
     values = json.loads(json.dumps(profile.to_json()))
     assert Profile.from_json(values).costs == KNOWN
-    with pytest.raises(InputError, match="a profile needs seconds for widths"):
+    with pytest.raises(InputError, match="a profile needs seconds for draft_s"):
         Profile.from_json(values | {"draft_s": "slow"})
     with pytest.raises(InputError, match="widths that are whole numbers"):
-        Profile.from_json(values | {"widths": {"one": 1.0}})
+        Profile.from_json(values | {"widths": {"one": [1.0, 0]}})
 
 
 class Timed(TableModel):
@@ -138,8 +138,8 @@ def test_the_threshold_ends_a_draft_before_the_first_doubt():
 
 def test_a_threshold_out_of_range_is_refused():
     with pytest.raises(InputError, match=r"threshold is 1.5; it must be a probability in 0\.\.1"):
-        ConfidenceSchedule(threshold=1.5)
-    assert ConfidenceSchedule().name == "confidence >= 0.7, k<=8"
+        ThresholdSchedule(threshold=1.5)
+    assert ThresholdSchedule().name == "threshold 0.7, k<=8"
 
 
 def test_a_width_measured_in_a_busy_moment_is_not_believed_and_measured_anew():
@@ -147,3 +147,67 @@ def test_a_width_measured_in_a_busy_moment_is_not_believed_and_measured_anew():
     assert [width for width, _ in profile.costs.widths] == [1, 2]
     profile.saw_verify(3, 0.007)
     assert profile.costs.verify_s(3) == pytest.approx(0.007)
+
+
+def test_a_width_that_was_wrongly_found_dear_is_doubted_once_it_has_not_been_seen_for_long():
+    costs = CostTable(widths=((1, 0.03), (2, 0.04), (4, 0.15), (8, 0.12)))
+    profile = Profile(costs)
+    for _ in range(STALE_PASSES + 1):
+        assert profile.costs.verify_s(4) == pytest.approx(0.15)
+        profile.saw_verify(1, 0.03)
+    assert profile.costs.verify_s(4) == pytest.approx(0.075)  # half a single pass for each further token
+    assert profile.costs.verify_s(2) == pytest.approx(0.04)
+    profile.saw_verify(4, 0.06)
+    assert profile.costs.verify_s(4) == pytest.approx(0.06)
+    profile.saw_verify(4, 0.15)
+    assert profile.costs.verify_s(4) == pytest.approx(0.06 * np.sqrt(2.5))  # two samples, in logarithms
+
+
+def test_what_is_stale_stays_so_in_the_next_process():
+    profile = Profile(CostTable(widths=((1, 0.03), (4, 0.15))))
+    for _ in range(STALE_PASSES + 1):
+        profile.saw_verify(1, 0.03)
+    again = Profile.from_json(json.loads(json.dumps(profile.to_json())))
+    assert again.costs == profile.costs
+    assert again.costs.verify_s(4) == pytest.approx(0.075)
+
+
+def test_a_machine_that_became_faster_for_good_is_learned_with_all_widths():
+    """Simulated: first half busy, then three times as fast; what a round costs is right again soon."""
+    profile, rng = Profile(KNOWN), np.random.default_rng(3)
+    for i in range(600):
+        factor = 3.0 if i < 300 else 1.0
+        for width in (1, 2):
+            seconds = dict(KNOWN.widths)[width] * factor * (1 + 0.03 * rng.standard_normal())
+            profile.saw_verify(width, seconds)
+        if i == 299:
+            assert profile.costs.verify_s(1) == pytest.approx(0.18, rel=0.05)
+            assert profile.costs.verify_s(4) > 0.3  # not seen, but all costs have the drift
+    assert profile.costs.verify_s(1) == pytest.approx(0.06, rel=0.05)
+    assert profile.costs.verify_s(2) == pytest.approx(0.09, rel=0.05)
+
+
+def test_costs_with_several_slots_start_from_those_of_one_and_are_learned_by_themselves():
+    profile = Profile(CostTable(widths=((1, 1.0), (2, 1.2), (3, 1.5), (4, 2.5)), draft_s=0.2, read_s=0.1))
+    shared = profile.costs_of(2)
+    assert shared.verify_s(1) == pytest.approx(1.2)
+    assert shared.extra_s(2) == pytest.approx(1.3)
+    assert shared.draft_s == pytest.approx((0.2 + 0.1) / 2)  # a slot's share of a pass for both
+    for _ in range(5):
+        profile.saw_verify(2, 2.0, n_active=2)
+        profile.saw_verify(4, 3.0, n_active=2)
+    assert profile.costs_of(2).verify_s(1) == pytest.approx(2.0)
+    assert profile.costs_of(2).verify_s(3) == pytest.approx(3.0)
+    assert profile.costs.verify_s(1) == pytest.approx(1.0)
+
+
+def test_a_disturbed_pass_of_the_first_measurement_does_not_count():
+    n = [0]
+
+    def target_s(width):
+        n[0] += 1
+        return (0.04 + 0.02 * width) * (4 if width == 4 and n[0] < 12 else 1)
+
+    target, draft, clock = pair(target_s, lambda w: 0.01)
+    found = measure(target, draft, clock=clock, budget_s=10)
+    assert found.costs.verify_s(4) == pytest.approx(0.12)

@@ -41,12 +41,12 @@ class Contender:
     name : str
         For reports; unique in a run.
     fresh : callable
-        Makes an answerer for one unit. Its caches are empty, and it remembers no text; measured costs may be
-        shared by those that one contender makes, as they hold none.
+        Makes an answerer for one unit of the workload named. Its caches are empty, and it remembers no text;
+        measured costs may be shared by those that one contender makes, as they hold none.
     """
 
     name: str
-    fresh: Callable[[], Answerer]
+    fresh: Callable[[str], Answerer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def engine_contender(name: str, make: Callable[[], Engine]) -> Contender:
 
     A new engine takes nothing from the caches of its target, whatever they hold.
     """
-    return Contender(name=name, fresh=lambda: EngineAnswerer(make()))
+    return Contender(name=name, fresh=lambda _workload: EngineAnswerer(make()))
 
 
 def own_contender(spec: Spec, models: LoadedModels, *, drafts_ngrams: bool, exact: bool) -> Contender:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from leadout.bench.quantised import check_kind_of
 from leadout.bench.workloads import WORKLOADS
 from leadout.engine.params import Params
 from leadout.errors import InputError
@@ -19,9 +20,10 @@ class BenchOptions:
     vs : str
         Contenders, as `parse_specs` reads them.
     workloads : str
-        Names with commas between them; "all" is every one.
+        Names with commas between them, each with ":N" after it to take the first N prompts; "all" is every
+        one.
     n_prompts : int >= 1 or None
-        Prompts per workload; None is all.
+        Prompts per workload where `workloads` does not say; None is all.
     n_calls : int >= 1 or None
         Calls of a loop; None is all.
     repeats : int, 1..100
@@ -34,6 +36,12 @@ class BenchOptions:
         Of every request.
     llama_server : str
         Path of llama-server; "" looks on PATH.
+    peer_python : str
+        A Python for the other engines that this one does not have; it has what leadout needs, too.
+    quant, draft_quant : str
+        Make the target or the draft model into this format first; "" takes the file as it is.
+    useless_draft : bool
+        Scramble the draft model's weights first, to see what a bad draft costs.
     out : Path
         The JSON file.
     picture : Path or None
@@ -45,7 +53,7 @@ class BenchOptions:
         If a value is outside its range.
     """
 
-    vs: str = "plain,ngram:3,fixed:3"
+    vs: str = "auto,ngram:3,fixed:3"
     workloads: str = "all"
     n_prompts: int | None = None
     n_calls: int | None = None
@@ -54,6 +62,10 @@ class BenchOptions:
     temperature: float = 0.0
     seed: int | None = None
     llama_server: str = ""
+    peer_python: str = ""
+    quant: str = ""
+    draft_quant: str = ""
+    useless_draft: bool = False
     out: Path = Path("benchmarks/bench.json")
     picture: Path | None = None
 
@@ -65,10 +77,12 @@ class BenchOptions:
             raise InputError(f"repeats is {self.repeats}; it must be a whole number in 1..100")
         if not 2 <= self.max_tokens <= 4096:
             raise InputError(f"max_tokens is {self.max_tokens}; it must be a whole number in 2..4096")
-        unknown = [name for name in self.workload_names if name not in WORKLOADS]
-        if unknown or not self.workload_names:
+        unknown = [name for name in self.limits if name not in WORKLOADS]
+        if unknown or not self.limits:
             what = repr(unknown[0]) if unknown else "''"
             raise InputError(f"workload {what} does not exist; there are {', '.join(WORKLOADS)}")
+        for name, kind in (("quant", self.quant), ("draft_quant", self.draft_quant)):
+            check_kind_of(name, kind)
         if self.picture is not None and self.picture.suffix not in (".svg", ".png", ".pdf"):
             raise InputError(f"picture is {str(self.picture)!r}; it must end in .svg, .png or .pdf")
         _ = self.params
@@ -76,9 +90,28 @@ class BenchOptions:
     @property
     def workload_names(self) -> tuple[str, ...]:
         """The workloads, one by one."""
+        return tuple(self.limits)
+
+    @property
+    def limits(self) -> dict[str, int | None]:
+        """How many prompts of each workload; None is all.
+
+        Raises
+        ------
+        InputError
+            If a number is none.
+        """
         if self.workloads == "all":
-            return WORKLOADS
-        return tuple(dict.fromkeys(part.strip() for part in self.workloads.split(",") if part.strip()))
+            return dict.fromkeys(WORKLOADS, self.n_prompts)
+        return dict(self._limit(part.strip()) for part in self.workloads.split(",") if part.strip())
+
+    def _limit(self, part: str) -> tuple[str, int | None]:
+        name, colon, number = part.partition(":")
+        if not colon:
+            return name, self.n_prompts
+        if not (number.isascii() and number.isdigit() and int(number) > 0):
+            raise InputError(f"workload {part!r}: what follows {name}: is a whole number of prompts >= 1")
+        return name, int(number)
 
     @property
     def params(self) -> Params:

@@ -36,7 +36,7 @@ class CountingLookup(LlamaDraftModel):  # type: ignore[misc]
 
 
 class LlamaCppPythonPeer:
-    """See `Peer`."""
+    """See `Library`."""
 
     def __init__(self, settings: PeerSettings) -> None:
         n_draft = DRAFT_ON_GPU if settings.n_gpu_layers else DRAFT_ON_CPU

@@ -1,4 +1,4 @@
-"""llama-server over HTTP on the loopback interface; its flags are chosen from what its own help knows."""
+"""llama-server over HTTP on the loopback interface, each kind of prompt with the fastest of its settings."""
 
 from __future__ import annotations
 
@@ -10,84 +10,83 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from leadout.bench.answer import Answer
 from leadout.bench.peers import PeerSettings
+from leadout.bench.progress import Progress
+from leadout.bench.server_settings import ServerSetting, Tuned, TuningPrompt, fastest, known_settings
 from leadout.bench.words import LastWords
 from leadout.engine.params import Params
 from leadout.errors import ProviderError
 
 START_S, ANSWER_S = 180.0, 1800.0
 ALL_LAYERS = 999
-P_MIN = "0.5"
-"""Least draft probability, where the server has such a threshold; its default of 0 drafts blindly."""
+TUNING_TOKENS, WARM_UP_TOKENS = 40, 8
 
 
-def server_command(settings: PeerSettings, help_text: str, port: int) -> list[str]:
+def server_command(settings: PeerSettings, setting: ServerSetting, help_text: str, port: int) -> list[str]:
     """The command line for this build of the server.
 
     Parameters
     ----------
     settings : PeerSettings
+    setting : ServerSetting
+        How it speculates.
     help_text : str
         What ``llama-server --help`` prints.
     port : int
+    """
+    layers = str(ALL_LAYERS if settings.n_gpu_layers < 0 else settings.n_gpu_layers)
+    command = [settings.program, "-m", settings.target, "--host", "127.0.0.1", "--port", str(port)]
+    command += ["-np", "1", "-c", str(settings.n_ctx), "-t", str(settings.n_threads), "-ngl", layers]
+    if setting.drafts:
+        command += ["-md", settings.draft]
+        if re.search(r"--spec-draft-ngl\b|-ngld\b", help_text):
+            command += ["-ngld", layers]
+    return [*command, *setting.flags]
+
+
+class LlamaServerPeer:
+    """See `Peer`. Where several settings are possible, the fastest for each kind of prompt is found first.
+
+    The server is started anew for another setting, and before every unit when it keeps n-grams.
+
+    Parameters
+    ----------
+    settings : PeerSettings
+    prompts : sequence of TuningPrompt
+        What settings are tried on; without any the first setting that is known serves all.
+    progress : Progress or None
+        Told of the settings that are tried.
 
     Raises
     ------
     ProviderError
-        If this build cannot speculate as asked.
+        If the server cannot be run, or cannot do what is asked.
     """
-    layers = ALL_LAYERS if settings.n_gpu_layers < 0 else settings.n_gpu_layers
-    command = [
-        settings.program,
-        "-m",
-        settings.target,
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        "-np",
-        "1",
-        "-c",
-        str(settings.n_ctx),
-        "-t",
-        str(settings.n_threads),
-        "-ngl",
-        str(layers),
-    ]
-    has_types = "--spec-type" in help_text
-    if settings.mode == "draft":
-        command += ["-md", settings.draft]
-        if has_types:
-            command += ["--spec-type", "draft-simple" if "draft-simple" in help_text else "draft"]
-        if "--spec-draft-p-min" in help_text:
-            command += ["--spec-draft-p-min", P_MIN]
-        if re.search(r"--spec-draft-ngl\b|-ngld\b", help_text):
-            command += ["-ngld", str(layers)]
-    elif settings.mode == "lookup":
-        if not has_types or "ngram-mod" not in help_text:
-            raise ProviderError(
-                "this llama-server has no --spec-type ngram-mod; use a newer build, or :draft"
-            )
-        command += ["--spec-type", "ngram-mod"]
-    return command
 
-
-class LlamaServerPeer:
-    """See `Peer`. With lookup it is started anew before every unit: its n-grams outlive requests."""
-
-    def __init__(self, settings: PeerSettings) -> None:
+    def __init__(
+        self,
+        settings: PeerSettings,
+        prompts: Sequence[TuningPrompt] = (),
+        progress: Progress | None = None,
+    ) -> None:
         self._settings = settings
         self._help = _output(settings.program, "--help")
         self._version = (re.search(r"version: .*", _output(settings.program, "--version")) or ["unknown"])[0]
+        known = known_settings(settings.mode, self._help, has_draft=bool(settings.draft))
         self._words = LastWords()
         self._process: subprocess.Popen[bytes] | None = None
+        self._setting = known[0]
+        self._tuned: Tuned | None = None
         self._url, self._keeps, self._is_used = "", False, False
         self._http = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never through a proxy
         try:
-            self._start()
+            if len(known) > 1 and prompts:
+                self._tuned = self._tune(known, prompts, progress)
+            self._start(known[0])
         except BaseException:
             self.close()
             raise
@@ -97,12 +96,42 @@ class LlamaServerPeer:
         """What the server calls itself."""
         return self._version
 
-    def forget(self) -> None:
-        """Start anew where something would be remembered; else tell the next request to ignore the cache."""
+    @property
+    def tuned(self) -> Tuned | None:
+        """Which settings were tried, and which were chosen."""
+        return self._tuned
+
+    def forget(self, workload: str = "") -> None:
+        """Be ready for prompts of this kind: nothing of earlier ones is used."""
         self._keeps = False
-        if self._settings.mode == "lookup" and self._is_used:
+        wanted = self._setting if self._tuned is None else self._tuned.chosen.get(workload, self._setting)
+        if wanted != self._setting or (wanted.keeps_texts and self._is_used) or self._process is None:
             self._stop()
-            self._start()
+            self._start(wanted)
+
+    def _tune(
+        self, known: Sequence[ServerSetting], prompts: Sequence[TuningPrompt], progress: Progress | None
+    ) -> Tuned:
+        rates: dict[str, dict[str, float]] = {prompt.name: {} for prompt in prompts}
+        asked = Params(temperature=0.0, max_tokens=TUNING_TOKENS)
+        for done, setting in enumerate(known):
+            if progress is not None:
+                progress("llama-server settings", done, len(known))
+            try:
+                self._start(setting)
+                warm_up = list(reversed(prompts[0].ids))
+                self.answer(warm_up, replace(asked, max_tokens=WARM_UP_TOKENS))
+                for prompt in prompts:
+                    self._keeps = False
+                    answer = self.answer(prompt.ids, asked)
+                    if answer.token_s:
+                        rates[prompt.name][setting.name] = 1 / answer.token_s
+            except ProviderError:  # a setting that does not work is not the best one
+                for of in rates.values():
+                    of.pop(setting.name, None)
+            finally:
+                self._stop()
+        return fastest(known, prompts, rates)
 
     def answer(self, prompt: Sequence[int], params: Params) -> Answer:
         """What the server gives, by its own clock: HTTP is not counted."""
@@ -129,9 +158,10 @@ class LlamaServerPeer:
         self._stop()
         self._words.close()
 
-    def _start(self) -> None:
+    def _start(self, setting: ServerSetting) -> None:
         port = _free_port()
-        command = server_command(self._settings, self._help, port)
+        command = server_command(self._settings, setting, self._help, port)
+        self._setting, self._keeps = setting, False
         self._url, self._is_used = f"http://127.0.0.1:{port}", False
         self._process = subprocess.Popen(command, stdout=self._words.file, stderr=self._words.file)
         until = time.monotonic() + START_S

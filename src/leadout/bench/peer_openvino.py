@@ -8,6 +8,7 @@ between calls, as prefix caching is not asked for.
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,17 +16,17 @@ from typing import Any
 import numpy as np
 import openvino
 import openvino_genai
-import platformdirs
 
 from leadout.bench.answer import Answer
 from leadout.bench.peers import PeerSettings
 from leadout.engine.params import Params
+from leadout.folders import cache_folder
 
 DRAFT_TOKENS, LOOKUP_TOKENS, LOOKUP_NGRAM = 5, 5, 3
 
 
 class OpenVinoPeer:
-    """See `Peer`."""
+    """See `Library`."""
 
     def __init__(self, settings: PeerSettings) -> None:
         device = "GPU" if settings.n_gpu_layers else "CPU"
@@ -81,13 +82,15 @@ class OpenVinoPeer:
 
 
 def converted(path: str) -> str:
-    """A folder with OpenVINO's form of a GGUF file; made once."""
+    """A folder with OpenVINO's form of a GGUF file; made once, and there only when it is whole."""
     key = hashlib.sha256(f"{path} {Path(path).stat().st_mtime_ns}".encode()).hexdigest()[:16]
-    folder = platformdirs.user_cache_path("leadout") / "openvino" / key
-    if not (folder / "openvino_model.xml").is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        link = folder / "m.gguf"
-        link.unlink(missing_ok=True)
+    folder = cache_folder() / "openvino" / key
+    if not folder.is_dir():
+        part = folder.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        link = part / "m.gguf"
         link.symlink_to(path)
         openvino_genai.LLMPipeline(str(link), "CPU", enable_save_ov_model=True)
+        part.rename(folder)
     return str(folder)

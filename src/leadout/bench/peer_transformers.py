@@ -39,7 +39,7 @@ class Stopwatch(BaseStreamer):  # type: ignore[misc]
 
 
 class TransformersPeer:
-    """See `Peer`."""
+    """See `Library`."""
 
     def __init__(self, settings: PeerSettings) -> None:
         torch.set_num_threads(settings.n_threads)

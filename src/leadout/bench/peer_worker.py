@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 from leadout.bench.answer import Answer
-from leadout.bench.peers import Peer, PeerSettings
+from leadout.bench.peers import Library, PeerSettings
 from leadout.engine.params import Params
 from leadout.errors import ProviderError
 
 
-def serve(requests: Iterable[str], out: TextIO, load: Callable[[PeerSettings], Peer]) -> None:
+def serve(requests: Iterable[str], out: TextIO, load: Callable[[PeerSettings], Library]) -> None:
     """Answer requests until they end."""
-    peer: Peer | None = None
+    peer: Library | None = None
     try:
         for line in requests:
             request = json.loads(line)
@@ -39,7 +39,7 @@ def serve(requests: Iterable[str], out: TextIO, load: Callable[[PeerSettings], P
             peer.close()
 
 
-def _reply(peer: Peer | None, request: dict[str, Any]) -> dict[str, object]:
+def _reply(peer: Library | None, request: dict[str, Any]) -> dict[str, object]:
     if peer is None:
         raise ProviderError("nothing was opened")
     if "forget" in request:
@@ -61,7 +61,7 @@ def _as_json(answer: Answer) -> dict[str, object]:
     }
 
 
-def load_peer(settings: PeerSettings) -> Peer:
+def load_peer(settings: PeerSettings) -> Library:
     """Import one library, and no other, and load the models.
 
     Raises

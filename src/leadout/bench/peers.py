@@ -17,8 +17,10 @@ from typing import Any, Protocol
 
 from leadout.bench.answer import Answer
 from leadout.bench.contenders import Answerer, Contender
-from leadout.bench.specs import PEERS, Spec
-from leadout.bench.words import LastWords
+from leadout.bench.progress import Progress
+from leadout.bench.server_settings import Tuned, TuningPrompt
+from leadout.bench.specs import DRAFTING, PEERS, Spec
+from leadout.bench.words import LastWords, child_environment
 from leadout.engine.params import Params
 from leadout.errors import ProviderError
 
@@ -39,13 +41,13 @@ class PeerSettings:
     kind, mode : str
         As in `Spec`; the mode is decided.
     target, draft : str
-        Paths of GGUF files; draft is "" unless the mode is "draft".
+        Paths of GGUF files; draft is "" where the mode uses none.
     n_ctx, n_threads, n_gpu_layers : int
         As leadout's own; -1 GPU layers are all.
     ends : tuple of int
         Ids that end an answer.
     program : str
-        Path of llama-server; "" for the others.
+        Path of llama-server; of the others, of the Python that has them.
     """
 
     kind: str
@@ -59,8 +61,8 @@ class PeerSettings:
     program: str = ""
 
 
-class Peer(Protocol):
-    """Another engine with its models loaded."""
+class Library(Protocol):
+    """Another engine with its models loaded, in the process that it runs in."""
 
     @property
     def version(self) -> str:
@@ -76,9 +78,34 @@ class Peer(Protocol):
         """Free everything. Closing twice is allowed."""
 
 
+class Peer(Protocol):
+    """Another engine, wherever it runs."""
+
+    @property
+    def version(self) -> str:
+        """Of the engine."""
+
+    @property
+    def tuned(self) -> Tuned | None:
+        """Which settings were tried; None where there was nothing to choose."""
+
+    def forget(self, workload: str = "") -> None:
+        """Drop caches and memories: the next prompt, of this kind, is read from its first token on."""
+
+    def answer(self, prompt: Sequence[int], params: Params) -> Answer:
+        """The answer to a prompt, with its times."""
+
+    def close(self) -> None:
+        """Free everything. Closing twice is allowed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerSetup:
-    """What all peers of a run have in common; fields as in `PeerSettings`, `program` of llama-server."""
+    """What all peers of a run have in common.
+
+    Fields as in `PeerSettings`; `server` is llama-server's program, `python` a Python for the engines that
+    this one does not have, `prompts` are what settings are tried on.
+    """
 
     target: Path | None
     draft: Path | None
@@ -86,7 +113,9 @@ class PeerSetup:
     n_threads: int
     n_gpu_layers: int
     ends: tuple[int, ...]
-    program: str
+    server: str
+    python: str = ""
+    prompts: tuple[TuningPrompt, ...] = ()
 
     def settings(self, spec: Spec) -> PeerSettings:
         """What a peer is opened with; it uses a draft model where there is one and it can.
@@ -98,10 +127,16 @@ class PeerSetup:
         """
         if self.target is None:
             raise ProviderError("the target has no file")
-        if spec.kind == "llama-server" and not self.program:
+        if spec.kind == "llama-server" and not self.server:
             raise ProviderError("llama-server is not on PATH; name it with --llama-server FILE")
+        program = self.server if spec.kind == "llama-server" else ""
         if spec.kind in MODULES and find_spec(MODULES[spec.kind]) is None:
-            raise ProviderError(f"{MODULES[spec.kind]} is not installed; pip install {PACKAGES[spec.kind]}")
+            program = self.python
+            if not program:
+                raise ProviderError(
+                    f"{MODULES[spec.kind]} is not installed; pip install {PACKAGES[spec.kind]}, or name a "
+                    "Python that has it, and what leadout needs, with --peer-python FILE"
+                )
         if spec.mode == "draft" and self.draft is None:
             raise ProviderError("it is to use a draft model, and --draft names none")
         can = PEERS[spec.kind]
@@ -110,17 +145,19 @@ class PeerSetup:
             kind=spec.kind,
             mode=mode,
             target=str(self.target.absolute()),
-            draft=str(self.draft.absolute()) if self.draft is not None and mode == "draft" else "",
+            draft=str(self.draft.absolute()) if self.draft is not None and mode in DRAFTING else "",
             n_ctx=self.n_ctx,
             n_threads=self.n_threads,
             n_gpu_layers=self.n_gpu_layers,
             ends=self.ends,
-            program=self.program,
+            program=program,
         )
 
 
-def open_peer(settings: PeerSettings) -> Peer:
-    """Start a peer.
+def open_peer(
+    settings: PeerSettings, prompts: Sequence[TuningPrompt] = (), progress: Progress | None = None
+) -> Peer:
+    """Start a peer; one that has settings to choose from tries them on `prompts`.
 
     Raises
     ------
@@ -130,15 +167,15 @@ def open_peer(settings: PeerSettings) -> Peer:
     if settings.kind == "llama-server":
         from leadout.bench.peer_llama_server import LlamaServerPeer
 
-        return LlamaServerPeer(settings)
+        return LlamaServerPeer(settings, prompts, progress)
     return ProcessPeer(settings)
 
 
 def peer_contender(name: str, peer: Peer) -> Contender:
     """A peer as a contender: it forgets before every unit."""
 
-    def fresh() -> Answerer:
-        peer.forget()
+    def fresh(workload: str) -> Answerer:
+        peer.forget(workload)
         return peer
 
     return Contender(name=name, fresh=fresh)
@@ -156,7 +193,7 @@ class ProcessPeer:
     def __init__(self, settings: PeerSettings) -> None:
         self._kind = settings.kind
         self._words = LastWords()
-        command = [sys.executable, "-m", "leadout.bench.peer_worker"]
+        command = [settings.program or sys.executable, "-m", "leadout.bench.peer_worker"]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -164,6 +201,7 @@ class ProcessPeer:
             stderr=self._words.file,
             text=True,
             bufsize=1,
+            env=child_environment(),
         )
         try:
             self._version = str(self._ask({"open": asdict(settings)})["version"])
@@ -176,7 +214,12 @@ class ProcessPeer:
         """Of the library."""
         return self._version
 
-    def forget(self) -> None:
+    @property
+    def tuned(self) -> Tuned | None:
+        """None: its settings are its own advice."""
+        return None
+
+    def forget(self, workload: str = "") -> None:  # noqa: ARG002
         """Drop what it holds."""
         self._ask({"forget": True})
 

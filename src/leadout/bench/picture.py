@@ -1,7 +1,8 @@
 """A picture of a benchmark's JSON file: `python -m leadout.bench.picture benchmarks/bench.json bench.svg`.
 
-Left: speedup per workload, medians with the range. Then: what verify passes cost by width in this run. Last,
-where the record has it: predicted acceptance against what was accepted. Needs matplotlib (`leadout[plot]`).
+Left: speedup per workload, medians with the range, and the oracle where it is known. Then: what verify passes
+cost by width. Last, where the record has it: predicted acceptance against what was accepted. Needs matplotlib
+(`leadout[plot]`).
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ def draw(record: Mapping[str, Any], out: Path) -> None:
     from matplotlib.figure import Figure
 
     figures = record["figures"]
-    calibration = figures.get("calibration") or {}
+    calibration = {name: each for name, each in _calibrations(figures).items() if each["reliability"]}
     panels = 3 if calibration else 2
     widths = [2.4, 1.3, 1.0][:panels]
     figure = Figure(figsize=(4.2 * sum(widths) / 1.3, 4.4), layout="constrained")
     axes = figure.subplots(1, panels, width_ratios=widths, squeeze=False)[0]
-    _speedups(axes[0], figures["workloads"])
-    _costs(axes[1], figures["verify_ms_by_width"])
+    _speedups(axes[0], figures["workloads"], figures.get("hindsight") or {})
+    _costs(axes[1], _verify_costs(figures))
     if calibration:
         _calibration(axes[2], calibration)
     figure.suptitle(_title(record), fontsize=9)
@@ -68,7 +69,20 @@ def _title(record: Mapping[str, Any]) -> str:
     )
 
 
-def _speedups(axes: Axes, workloads: Mapping[str, Any]) -> None:
+def _calibrations(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Reliability tables by name: of schedules in the run, and on workloads held out."""
+    found = dict(figures.get("calibration") or {})
+    held_out = figures.get("held_out")
+    return {**found, "held out": held_out["learning"]} if held_out else found
+
+
+def _verify_costs(figures: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Costs that were timed for their own sake, by provider; else those of the run's passes."""
+    timed = {name: each["verify_ms_by_width"] for name, each in (figures.get("costs") or {}).items()}
+    return timed or dict(figures["verify_ms_by_width"])
+
+
+def _speedups(axes: Axes, workloads: Mapping[str, Any], hindsight: Mapping[str, Any]) -> None:
     names = list(dict.fromkeys(name for by_name in workloads.values() for name in by_name))
     height = 0.8 / max(1, len(names))
     for i, name in enumerate(names):
@@ -81,6 +95,10 @@ def _speedups(axes: Axes, workloads: Mapping[str, Any]) -> None:
                 below.append(spread["median"] - spread["low"])
                 above.append(spread["high"] - spread["median"])
         axes.barh(rows, medians, height=0.9 * height, label=name, xerr=[below, above], error_kw={"lw": 0.8})
+    oracles = [(row, hindsight[name]["oracle"]) for row, name in enumerate(workloads) if name in hindsight]
+    if oracles:
+        rows_of, values = zip(*oracles, strict=True)
+        axes.plot(values, rows_of, "k|", ms=16, label="oracle, in hindsight")
     axes.axvline(1.0, color="black", lw=0.8)
     axes.set_yticks(range(len(workloads)), [name.replace("_", " ") for name in workloads])
     axes.invert_yaxis()

@@ -51,7 +51,7 @@ def write_record(path: Path, name: str, arguments: dict[str, object], figures: d
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "leadout": __version__,
-        "commit": _commit(),
+        "commit": commit(),
         "machine": {
             "cpu": read_cpu().model,
             "cores": usable_cores(),
@@ -63,10 +63,14 @@ def write_record(path: Path, name: str, arguments: dict[str, object], figures: d
         "figures": figures,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=1, default=asdict) + "\n", encoding="utf-8")
+    new = path.with_name(
+        f"{path.name}.new"
+    )  # whoever reads meanwhile, or after a crash, finds a whole record
+    new.write_text(json.dumps(record, indent=1, default=asdict) + "\n", encoding="utf-8")
+    new.replace(path)
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
     """The commit that was measured, "+" where files were changed since; None outside a checkout."""
     here = Path(__file__).parent
     asked = ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"]

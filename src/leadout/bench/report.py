@@ -117,6 +117,26 @@ def calibration(run: Run) -> dict[str, dict[str, object]]:
     return {name: Outlook.of(each).calibration.to_json() for name, each in rounds.items()}
 
 
+def total_speedup(run: Run, workload: str, contender: str, plain: str) -> float | None:
+    """Plain seconds over the contender's for all answers of a workload together; None without a pair."""
+    of = [each for each in run.answers if each.workload == workload]
+    reference = _by_place(each for each in of if each.contender == plain)
+    pairs = [
+        pair
+        for each in of
+        if each.contender == contender and each.place in reference
+        if (pair := _decoding(reference[each.place], each.answer)) is not None
+    ]
+    own_s = sum(own for _, own in pairs)
+    return sum(plain_s for plain_s, _ in pairs) / own_s if own_s > 0 else None
+
+
+def fixed_s(run: Run, plain: str) -> float:
+    """Median seconds of a plain round beside the model's pass; 0 when there was none."""
+    rounds = [each for taken in run.answers if taken.contender == plain for each in taken.answer.rounds[1:]]
+    return Spread.of([each.other_s for each in rounds]).median if rounds else 0.0
+
+
 def raw_answers(run: Run, plain: str) -> list[dict[str, object]]:
     """Every answer's figures, and where its ids leave plain decoding's."""
     reference = {each.place: each.answer for each in run.answers if each.contender == plain}

@@ -5,24 +5,17 @@ Which contender goes first changes from unit to unit, so that a machine that slo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from leadout.bench.answer import Answer
 from leadout.bench.contenders import Contender
+from leadout.bench.progress import Progress
 from leadout.bench.workloads import Unit
 from leadout.engine.params import Params
 from leadout.errors import ProviderError
 
 WARM_UP_TOKENS = 12
-
-
-class Progress(Protocol):
-    """Told how far the run is."""
-
-    def __call__(self, part: str, done: int, total: int, /) -> None:
-        """`done` of `total` steps of this part are over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +38,14 @@ class Taken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """All answers, in the order they were given, and what went wrong on the way."""
+    """All answers, in the order they were given, and what went wrong on the way.
+
+    `is_complete` is false while units are missing.
+    """
 
     answers: tuple[Taken, ...]
     notes: tuple[str, ...] = ()
+    is_complete: bool = True
 
 
 def run(
@@ -58,6 +55,7 @@ def run(
     *,
     repeats: int,
     progress: Progress | None = None,
+    keep: Callable[[Run], None] | None = None,
 ) -> Run:
     """Let the contenders answer in turns.
 
@@ -71,11 +69,14 @@ def run(
     repeats : int >= 1
         Times that everything is answered.
     progress : Progress or None
+    keep : callable or None
+        Given what there is after every unit.
 
     Returns
     -------
     Run
-        An engine of somebody else's that failed is left out from there on, with a note.
+        An engine of somebody else's that failed is left out from there on, with a note. Ctrl-C ends the run;
+        what it has is returned, less the unit that was cut off.
     """
     in_it, notes = list(contenders), []
 
@@ -83,21 +84,30 @@ def run(
         in_it.remove(contender)
         notes.append(f"{contender.name} was left out: {error}")
 
-    for contender in contenders:
-        try:
-            contender.fresh().answer(_warm_up(units[0]), replace(params, max_tokens=WARM_UP_TOKENS))
-        except ProviderError as error:
-            drop(contender, error)
     taken: list[Taken] = []
     turns = [(repeat, number) for repeat in range(repeats) for number in range(len(units))]
-    for done, (repeat, number) in enumerate(turns):
-        if progress is not None:
-            progress(units[number].workload, done, len(turns))
-        for contender in rotated(in_it, repeat + number):
+    try:
+        for contender in contenders:
             try:
-                taken += _answers(units[number], contender, params, repeat)
+                _warm_up(contender, units[0], params)
             except ProviderError as error:
                 drop(contender, error)
+        for done, (repeat, number) in enumerate(turns):
+            if progress is not None:
+                progress(units[number].workload, done, len(turns))
+            of_unit: list[Taken] = []
+            for contender in rotated(in_it, repeat + number):
+                try:
+                    of_unit += _answers(units[number], contender, params, repeat)
+                except ProviderError as error:
+                    drop(contender, error)
+            taken += of_unit
+            if keep is not None:
+                keep(Run(answers=tuple(taken), notes=tuple(notes), is_complete=done + 1 == len(turns)))
+    except KeyboardInterrupt:
+        n_done = len({(each.unit, each.workload, each.repeat) for each in taken})
+        notes.append(f"stopped after {n_done} of {len(turns)} units")
+        return Run(answers=tuple(taken), notes=tuple(notes), is_complete=False)
     return Run(answers=tuple(taken), notes=tuple(notes))
 
 
@@ -108,7 +118,7 @@ def rotated(contenders: Sequence[Contender], turn: int) -> list[Contender]:
 
 
 def _answers(unit: Unit, contender: Contender, params: Params, repeat: int) -> list[Taken]:
-    answerer = contender.fresh()
+    answerer = contender.fresh(unit.workload)
     params = replace(params, max_tokens=unit.max_tokens)
     return [
         Taken(
@@ -124,6 +134,7 @@ def _answers(unit: Unit, contender: Contender, params: Params, repeat: int) -> l
     ]
 
 
-def _warm_up(unit: Unit) -> list[int]:
-    """A prompt that no unit has: the end of the first one, backwards."""
-    return list(reversed(unit.calls[0][-24:]))
+def _warm_up(contender: Contender, unit: Unit, params: Params) -> None:
+    """Ask something that no unit asks: the end of the first one, backwards."""
+    prompt = list(reversed(unit.calls[0][-24:]))
+    contender.fresh(unit.workload).answer(prompt, replace(params, max_tokens=WARM_UP_TOKENS))

@@ -16,11 +16,15 @@ OWN = ("plain", "ngram", "fixed", "step", "auto")
 
 PEERS: dict[str, tuple[str, ...]] = {
     "llama-cpp-python": ("lookup", "plain"),
-    "llama-server": ("draft", "lookup", "plain"),
+    "llama-server": ("best", "draft", "lookup", "plain"),
     "transformers": ("draft", "lookup", "plain"),
     "openvino": ("draft", "lookup", "plain"),
 }
-"""Other engines and what they can do."""
+"""Other engines and what they can do, what they do unless asked first; "best" is the fastest of its settings,
+found on prompts that are not measured."""
+
+DRAFTING = ("best", "draft")
+"""Modes that use a draft model where there is one."""
 
 PLAIN = "plain"
 AUTO = "auto"

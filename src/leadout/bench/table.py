@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from rich.table import Table
 
+from leadout.bench.heldout import HeldOut
+from leadout.bench.nearness import LookBack
 from leadout.bench.record import Spread
 from leadout.bench.report import Figures
 
@@ -36,6 +38,45 @@ def figures_table(figures: Mapping[str, Mapping[str, Figures]]) -> Table:
                 f"{each.n_same}/{each.n_answers}",
                 end_section=i == len(by_name) - 1,
             )
+    return table
+
+
+def look_back_table(looks_back: Mapping[str, LookBack]) -> Table:
+    """One row per workload: what the best choices would have reached, and how near `auto` came."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("in hindsight")
+    table.add_column("best fixed choice")
+    for heading in ("its speed", "auto", "share of it", "oracle"):
+        table.add_column(heading, justify="right")
+    for workload, each in looks_back.items():
+        table.add_row(
+            workload,
+            each.best_fixed,
+            f"{each.best:.2f}",
+            _NONE if each.reached is None else f"{each.reached:.2f}",
+            _NONE if each.share is None else f"{each.share:.0%}",
+            f"{each.oracle:.2f}",
+        )
+    return table
+
+
+def held_out_table(held_out: HeldOut) -> Table:
+    """Brier scores of predicted acceptance, one row per workload that was held out."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("acceptance predicted for")
+    for heading in ("verdicts", "Brier", "of the running mean", "better by"):
+        table.add_column(heading, justify="right")
+    rows = {
+        **held_out.by_workload,
+        "all, learning on": held_out.learning,
+        "all, learning nothing there": held_out.frozen,
+    }
+    for name, each in rows.items():
+        brier, of_mean = each.brier, each.brier_of_mean
+        scores = [_NONE, _NONE, _NONE]
+        if brier is not None and of_mean:
+            scores = [f"{brier:.3f}", f"{of_mean:.3f}", f"{1 - brier / of_mean:.0%}"]
+        table.add_row(name, str(each.n), *scores)
     return table
 
 

@@ -28,7 +28,18 @@ _PIECE = 512
 def measure(
     models: Mapping[str, Model], widths: Sequence[int], *, length: int, repeats: int, seed: int = 0
 ) -> dict[str, dict[int, Spread]]:
-    """Milliseconds of a pass with logits for every row, models in turns.
+    """Milliseconds of a pass with logits for every row, models in turns; parameters as of `pass_times`."""
+    times = pass_times(models, widths, length=length, repeats=repeats, seed=seed)
+    return {
+        name: {width: Spread.of([1e3 * each for each in seconds]) for width, seconds in of.items()}
+        for name, of in times.items()
+    }
+
+
+def pass_times(
+    models: Mapping[str, Model], widths: Sequence[int], *, length: int, repeats: int, seed: int = 0
+) -> dict[str, dict[int, list[float]]]:
+    """Seconds of each pass with logits for every row, models in turns.
 
     Parameters
     ----------
@@ -54,10 +65,10 @@ def measure(
     for turn in range(repeats + 1):
         for width in random.permutation(np.array(widths)).tolist():
             for name in list(models) if turn % 2 else list(models)[::-1]:
-                spent_ms = 1e3 * _pass_s(models[name], text[length : length + width], length)
+                spent_s = _pass_s(models[name], text[length : length + width], length)
                 if turn:
-                    seen[name][width].append(spent_ms)
-    return {name: {width: Spread.of(spent) for width, spent in of.items()} for name, of in seen.items()}
+                    seen[name][width].append(spent_s)
+    return seen
 
 
 def _pass_s(model: Model, tokens: Sequence[int], length: int) -> float:

@@ -1,12 +1,20 @@
-"""What another process prints, kept for the case that it fails."""
+"""Other processes: what they inherit, and what they print, kept for the case that they fail."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from pathlib import Path
 from typing import IO
 
 _N_BYTES = 4000
+_OWN = str(Path(__file__).parents[2])
+
+
+def child_environment() -> dict[str, str]:
+    """This process's, and the way to this leadout, whatever Python the child is."""
+    given = os.environ.get("PYTHONPATH", "")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([_OWN, given] if given else [_OWN])}
 
 
 class LastWords:

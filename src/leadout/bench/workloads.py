@@ -13,6 +13,7 @@ from datetime import datetime
 from importlib.resources import files
 from typing import Literal, get_args
 
+from leadout.bench.server_settings import TuningPrompt
 from leadout.errors import InputError
 from leadout.models.base import Vocabulary
 from leadout.models.template import encode_chat
@@ -132,6 +133,25 @@ def make_units(
         )
         for each in workload.conversations[:limit]
     ]
+
+
+def tuning_prompts(vocab: Vocabulary) -> tuple[TuningPrompt, ...]:
+    """What settings of other engines are tried on, through the model's chat template.
+
+    Raises
+    ------
+    InputError
+        If the model has no chat template.
+    """
+    text = files("leadout.bench").joinpath("texts", "tuning.toml").read_text(encoding="utf-8")
+    return tuple(
+        TuningPrompt(
+            name=each["name"],
+            stands_for=tuple(each["stands_for"]),
+            ids=tuple(encode_chat(vocab, [{"role": "user", "content": each["user"].strip()}], now=_NOW)),
+        )
+        for each in tomllib.loads(text)["prompts"]
+    )
 
 
 def _calls(

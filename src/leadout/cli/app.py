@@ -1,7 +1,8 @@
 """The `leadout` command: its subcommands, its exit codes and what a user sees when something is wrong.
 
 Exit codes: 0 done; 1 something failed while running, or a proof did not hold; 2 a mistake in what was asked
-for; 130 stopped with Ctrl-C.
+for; 3 the answer of a check, a pick or a plan is no; 3..6 what `leadout probe` found; 130 stopped with
+Ctrl-C.
 """
 
 from __future__ import annotations
@@ -17,8 +18,24 @@ from typing import Annotated
 import typer
 
 from leadout import __version__
-from leadout.cli import bench, chat, demo, models, prove, pull, run, streams
-from leadout.errors import BackendError, LeadoutError, RollbackError
+from leadout.cli import (
+    bench,
+    chat,
+    check,
+    demo,
+    launch,
+    models,
+    pick,
+    plan,
+    probe,
+    prove,
+    pull,
+    run,
+    serve,
+    streams,
+    tune,
+)
+from leadout.errors import BackendError, LeadoutError, RollbackError, ServerError
 
 FAILED, MISUSED, STOPPED = 1, 2, 130
 
@@ -38,7 +55,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run.run, chat.chat, prove.prove, bench.bench, demo.demo, models.models, pull.pull):
+for command in (
+    run.run,
+    chat.chat,
+    check.check,
+    pick.pick,
+    plan.plan,
+    tune.tune,
+    prove.prove,
+    bench.bench,
+    serve.serve,
+    launch.launch,
+    probe.probe,
+    demo.demo,
+    models.models,
+    pull.pull,
+):
     app.command()(command)
 
 
@@ -77,7 +109,7 @@ def execute(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except typer.TyperException as error:
         return _report(error, error.format_message(), MISUSED, debug=False)
-    except (BackendError, RollbackError) as error:
+    except (BackendError, RollbackError, ServerError) as error:
         return _report(error, str(error), FAILED, debug=invocation.debug)
     except LeadoutError as error:
         return _report(error, str(error), MISUSED, debug=invocation.debug)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from leadout.bench.options import BenchOptions
+from leadout.bench.quantised import BITS_PER_WEIGHT
 from leadout.cli.flags import (
     CHOICE,
     DRAFT_MODEL,
@@ -20,11 +21,14 @@ from leadout.cli.flags import (
 )
 from leadout.cli.options import Flag, Group, Target, takes
 from leadout.cli.output import note, print_json, table_console
+from leadout.errors import InputError
 from leadout.models.options import GgufOptions
 
 if TYPE_CHECKING:
     from leadout.bench.bench import Benchmark
     from leadout.loading import LoadedModels
+
+QUANTS = ", ".join(BITS_PER_WEIGHT)
 
 BENCH = Group(
     kind=BenchOptions,
@@ -32,12 +36,16 @@ BENCH = Group(
     flags=(
         Flag(
             "vs",
-            "Contenders: plain, ngram:K, fixed:K, step:K (K tokens a round), auto, each with @ik or "
-            "@llama if need be; llama-cpp-python, llama-server, transformers, openvino, each with "
-            ":plain, :lookup or :draft.",
+            "Contenders: auto (what leadout does by itself), plain, ngram:K, fixed:K, step:K (K tokens a "
+            "round), each with @ik or @llama if need be; llama-cpp-python, llama-server, transformers, "
+            "openvino, each with :plain, :lookup or :draft, else the best that it can do.",
             metavar="LIST",
         ),
-        Flag("workloads", "chat, code, edit, extraction, maths, long_document, agent.", metavar="LIST"),
+        Flag(
+            "workloads",
+            "chat, code, edit, extraction, maths, long_document, agent; chat:3 takes three prompts of it.",
+            metavar="LIST",
+        ),
         Flag("n_prompts", "Prompts per workload.", names=("--prompts",), metavar="N", unset="all"),
         Flag("n_calls", "Calls of the agent loop.", names=("--calls",), metavar="N", unset="all"),
         Flag("repeats", "Times that everything is answered.", metavar="N"),
@@ -45,6 +53,24 @@ BENCH = Group(
         Flag("temperature", "Randomness; 0 always takes the most probable token.", metavar="T"),
         Flag("seed", "Of every request.", metavar="N", unset="none"),
         Flag("llama_server", "The llama-server program.", metavar="FILE", unset="on PATH"),
+        Flag(
+            "peer_python",
+            "A Python for the other engines that this one does not have; it needs leadout's packages, too.",
+            metavar="FILE",
+            unset="none",
+        ),
+        Flag(
+            "quant",
+            f"Make the target {QUANTS} first; kept in the cache folder.",
+            metavar="KIND",
+            unset="as it is",
+        ),
+        Flag("draft_quant", "The same for the draft model.", metavar="KIND", unset="as it is"),
+        Flag(
+            "useless_draft",
+            "Scramble the draft model's weights first, to see what a bad draft costs.",
+            names=("--useless-draft",),
+        ),
         Flag("out", "The JSON file that keeps everything.", metavar="FILE"),
         Flag("picture", "Also draw it: .svg, .png or .pdf.", metavar="FILE", unset="none"),
     ),
@@ -80,12 +106,15 @@ def bench(
 
     has_model = is_model(draft)
     check_draft_flags(replace(choice, draft=draft), draft_options, has_model=has_model)
+    target_file, draft_file = _files(
+        target, draft, bench_options, offline=choice.offline, has_draft=has_model
+    )
 
     def load(provider: str) -> LoadedModels:
         taken = cast("ProviderChoice", provider or choice.provider)
         return load_models(
-            target,
-            draft,
+            target_file,
+            draft_file,
             options=options,
             draft_options=draft_options.applied_to(options),
             provider=taken,
@@ -94,8 +123,6 @@ def bench(
             progress=BarProgress(),
         )
 
-    with StepProgress(is_quiet=json) as progress:
-        done = measure(load, bench_options, options, draft=draft, progress=progress.show)
     arguments: dict[str, object] = {
         "target": target,
         "draft": draft,
@@ -106,27 +133,73 @@ def bench(
         "draft_options": asdict(draft_options),
         "provider": choice.provider,
     }
-    write_record(bench_options.out, "bench", arguments, done.to_json("plain"))
-    record = json_format.loads(bench_options.out.read_text(encoding="utf-8"))
+    partial = bench_options.out.with_suffix(".partial.json")
+
+    def keep(so_far: Benchmark) -> None:
+        write_record(partial, "bench", arguments, so_far.to_json("plain"))
+
+    with StepProgress(is_quiet=json) as progress:
+        done = measure(load, bench_options, options, draft=draft, progress=progress.show, keep=keep)
+    out = bench_options.out if done.run.is_complete else partial
+    write_record(out, "bench", arguments, done.to_json("plain"))
+    if done.run.is_complete:
+        partial.unlink(missing_ok=True)
+    record = json_format.loads(out.read_text(encoding="utf-8"))
     if json:
         print_json(record)
     else:
         _print(done)
     for text in done.notes:
         note(text)
+    if not done.run.is_complete:
+        note(f"what there is of every answer's figures is in {out}")
+        raise typer.Abort
     if bench_options.picture is not None:
         _draw(record, bench_options)
-    note(f"every answer's figures are in {bench_options.out}")
+    note(f"every answer's figures are in {out}")
+
+
+def _files(
+    target: str, draft: str, options: BenchOptions, *, offline: bool, has_draft: bool
+) -> tuple[str, str]:
+    """The names of target and draft, or paths of what has to be made of them first."""
+    from leadout.bench.quantised import quantised
+    from leadout.bench.useless import scrambled
+    from leadout.cli.progress import BarProgress
+    from leadout.store import resolve
+
+    about_draft = BENCH.only("draft_quant", "useless_draft").given(options)
+    if about_draft and not has_draft:
+        raise InputError(
+            f"{', '.join(about_draft)} can only be given with a draft model, but --draft is {draft}"
+        )
+
+    def made(name: str, quant: str) -> str:
+        if not quant:
+            return name
+        found = resolve(name, offline=offline, progress=BarProgress())
+        return str(quantised(found.path, quant, progress=BarProgress()))
+
+    target, draft = made(target, options.quant), made(draft, options.draft_quant)
+    if options.useless_draft:
+        found = resolve(draft, offline=offline, progress=BarProgress())
+        draft = str(scrambled(found.path, progress=BarProgress()))
+    return target, draft
 
 
 def _print(done: Benchmark) -> None:
-    from leadout.bench.report import verify_ms_by_width
-    from leadout.bench.table import figures_table, widths_table
+    from leadout.bench.table import figures_table, held_out_table, look_back_table, widths_table
 
     console = table_console()
     console.print(figures_table(done.figures))
+    if done.looks_back:
+        console.print()
+        console.print(look_back_table(done.looks_back))
+    if done.held_out is not None:
+        console.print()
+        console.print(held_out_table(done.held_out))
     console.print()
-    console.print(widths_table(verify_ms_by_width(done.run)))
+    console.print(widths_table({name or "run": each.verify_ms for name, each in done.costs.items()}))
 
 
 def _draw(record: dict[str, object], options: BenchOptions) -> None:

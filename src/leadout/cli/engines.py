@@ -40,7 +40,7 @@ def open_engine(
         provider=choice.provider,
         draft_provider=choice.provider if has_model else "auto",
         schedule=None if choice.draft == "none" else choice.make_schedule(),
-        longest=choice.longest,
+        longest=choice.longest if choice.schedule == "auto" else None,
         exact=options.exact,
         offline=choice.offline,
         progress=BarProgress(),

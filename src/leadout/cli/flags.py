@@ -12,15 +12,14 @@ from typing import Literal
 
 from leadout.checks import check_whole
 from leadout.cli.options import Flag, Group
-from leadout.engine.confidence import ConfidenceSchedule
-from leadout.engine.pace import LONGEST_DRAFT
 from leadout.engine.params import Params
 from leadout.engine.schedule import MAX_K, FixedSchedule, Schedule, StepSchedule
+from leadout.engine.threshold import ThresholdSchedule
 from leadout.errors import InputError
 from leadout.models.options import DEFAULT_CONTEXT, GgufOptions, KvType
 
 DEFAULT_K: int = inspect.signature(FixedSchedule).parameters["k"].default
-ScheduleChoice = Literal["auto", "fixed", "step", "confidence"]
+ScheduleChoice = Literal["auto", "fixed", "step", "threshold"]
 ProviderChoice = Literal["auto", "ik", "llama"]
 
 
@@ -135,17 +134,16 @@ class Choice:
     offline: bool = False
 
     @property
-    def longest(self) -> int:
-        """Most tokens of a draft of the schedule "auto".
+    def longest(self) -> int | None:
+        """Most tokens of a draft of the schedule "auto"; None leaves it to that.
 
         Raises
         ------
         InputError
             If k is outside its range.
         """
-        k = LONGEST_DRAFT if self.k is None else self.k
-        check_whole("k", k, 0, MAX_K)
-        return k
+        check_whole("k", self.k, 0, MAX_K, optional=True)
+        return self.k
 
     def make_schedule(self) -> Schedule | None:
         """The schedule that was asked for; None for "auto", which needs to know the models.
@@ -162,8 +160,8 @@ class Choice:
                 return FixedSchedule(DEFAULT_K if self.k is None else self.k)
             case "step":
                 return StepSchedule(DEFAULT_K if self.k is None else self.k)
-            case "confidence":
-                return ConfidenceSchedule() if self.k is None else ConfidenceSchedule(self.k)
+            case "threshold":
+                return ThresholdSchedule() if self.k is None else ThresholdSchedule(self.k)
 
 
 CHOICE = Group(
@@ -173,13 +171,14 @@ CHOICE = Group(
         Flag(
             "draft",
             "What drafts: none; suffix (looks up this text and earlier answers); ngram (looks up "
-            "this text); auto, which is both; or a draft model's name or path.",
+            "this text); auto, which is both, and a draft model on this machine if one is predicted to pay; "
+            "or a draft model's name or path.",
             metavar="none|auto|suffix|ngram|MODEL",
         ),
         Flag("lookups", "Let the lookups propose beside a draft model.", names=("--lookups/--no-lookups",)),
         Flag(
             "k",
-            "Tokens to draft in a round; step starts there, confidence drafts at most as many, and so "
+            "Tokens to draft in a round; step starts there, threshold drafts at most as many, and so "
             "does auto where it is given.",
             names=("-k",),
             metavar="N",
@@ -188,7 +187,7 @@ CHOICE = Group(
         Flag(
             "schedule",
             "auto: what is predicted to pay here; fixed: always k; step: one more after full "
-            "success, one fewer after a rejection; confidence: while the drafter is sure.",
+            "success, one fewer after a rejection; threshold: while the drafter is sure.",
         ),
         Flag("provider", "Library that runs the model; auto takes ik on a CPU where it can."),
         Flag("offline", "Make no network call; use what is on this machine.", names=("--offline",)),

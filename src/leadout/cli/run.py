@@ -77,7 +77,7 @@ def run(
     if printer is not None:
         printer.close()
     else:
-        print_json(_as_json(results))
+        print_json({**_as_json(results), "notes": list(engine.notes)})
     if not quiet:
         note(closing_line(results))
     if is_stopped:

@@ -27,14 +27,16 @@ _N_GRID = 33
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostTable:
-    """Seconds, as measured.
+    """Seconds, as measured, with a certain number of slots at work.
 
     Parameters
     ----------
     widths : tuple of (int, float)
-        Width and seconds of a target pass, ascending from width 1. Costs need not grow with width.
+        Width and seconds of a target pass, ascending from width 1. Where several slots share the pass, the
+        width is that of one of them, and the others bring a single token each. Costs need not grow with
+        width.
     draft_s : float
-        A draft model's pass for one token.
+        A slot's share of a draft model's pass, in which each slot has one token.
     read_s : float
         What each further token costs that the draft model reads in the same pass.
     fixed_s : float
@@ -78,21 +80,21 @@ class CostTable:
         before, earlier = self.widths[-2]
         return seconds + max(0.0, (seconds - earlier) / (last - before)) * (width - last)
 
-    def extra_s(self, k: int, n_active: int = 1) -> float:
-        """Seconds that k drafted tokens of one slot add to a pass over `n_active` slots."""
-        return self.verify_s(n_active + k) - self.verify_s(n_active)
+    def extra_s(self, k: int) -> float:
+        """Seconds that k drafted tokens add to a pass."""
+        return self.verify_s(1 + k) - self.verify_s(1)
 
     def drafting_s(self, n_passes: int, n_unread: int = 1) -> float:
         """Seconds of that many draft passes, the first of which reads `n_unread` tokens."""
         return n_passes * self.draft_s + max(0, n_unread - 1) * self.read_s if n_passes else 0.0
 
-    def plain_s(self, n_active: int = 1) -> float:
-        """Seconds of a plain round over `n_active` slots."""
-        return self.fixed_s + self.verify_s(n_active)
+    def plain_s(self) -> float:
+        """Seconds of a plain round."""
+        return self.fixed_s + self.verify_s(1)
 
 
 def best_prefix(
-    chances: Sequence[float], costs: CostTable, rate: float, *, ks: Sequence[int], n_active: int = 1
+    chances: Sequence[float], costs: CostTable, rate: float, *, ks: Sequence[int]
 ) -> tuple[int, float]:
     """The best number of tokens to verify of a proposal that is made already.
 
@@ -105,8 +107,6 @@ def best_prefix(
         Tokens per second that a round has to match.
     ks : sequence of int
         Allowed lengths, ascending from 0; those beyond n are left out.
-    n_active : int
-        Slots in the pass.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def best_prefix(
             chance *= chances[n]
             expected += chance
             n += 1
-        value = expected - rate * costs.extra_s(k, n_active)
+        value = expected - rate * costs.extra_s(k)
         if k and value > worth:
             best, worth = k, value
     return best, worth
@@ -174,7 +174,7 @@ class DraftPolicy:
 
 
 def draft_policy(
-    chances: NDArray[np.float64], costs: CostTable, rate: float, *, ks: Sequence[int], n_active: int = 1
+    chances: NDArray[np.float64], costs: CostTable, rate: float, *, ks: Sequence[int]
 ) -> DraftPolicy:
     """The best rule for a draft model that is asked row by row.
 
@@ -191,13 +191,11 @@ def draft_policy(
         Tokens per second that a round has to match.
     ks : sequence of int
         Allowed lengths, ascending from 0 to K or less.
-    n_active : int
-        Slots in the pass.
     """
     n = ks[-1]
     stop = np.full(n + 1, -np.inf)
     for k in ks:
-        stop[k] = -rate * costs.extra_s(k, n_active) if k else 0.0
+        stop[k] = -rate * costs.extra_s(k) if k else 0.0
     grid = np.linspace(0.0, 1.0, _N_GRID)
     draft = np.full((n + 1, _N_GRID), -np.inf)
     best = np.empty((n + 1, _N_GRID))
@@ -217,3 +215,12 @@ def _at(row: NDArray[np.float64], chance: float) -> float:
     low = min(int(place), _N_GRID - 2)
     first, second = float(row[low]), float(row[low + 1])
     return first + (second - first) * (place - low)
+
+
+def speed_of(k: int, acceptance: float, costs: CostTable) -> float:
+    """Tokens per second of rounds that draft k tokens with a model, each of which stands with this chance.
+
+    Leviathan et al., arXiv 2211.17192, section 3.4, with measured costs in place of a cost ratio.
+    """
+    tokens = sum(acceptance**i for i in range(k + 1))
+    return tokens / (costs.plain_s() + costs.extra_s(k) + costs.drafting_s(k, 2 if k else 1))

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from leadout.core.values import Proposal
 from leadout.drafters.base import DraftPrompt, DraftRequest
+from leadout.drafters.belief import belief
 from leadout.errors import InputError
 
 MAX_MATCH = 4
 MIN_MATCH = 2
 _MAX_LOOK_BACK = 32
-_FIRST_GUESS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +28,16 @@ class Match:
         Index of the token that followed.
     size : int
         Tokens of the n-gram that matched.
-    confidence : float in 0..1
-        Belief that the same token follows now.
+    n_seen : int
+        How often it occurred.
+    n_same : int
+        How often of late, without a break, the same token followed.
     """
 
     at: int
     size: int
-    confidence: float
+    n_seen: int
+    n_same: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +81,12 @@ class NgramIndex:
             self._next[ngram] = _Follower(self._length, token, known.n_seen + 1, n_same)
 
     def match(self) -> Match | None:
-        """The latest occurrence of the longest known n-gram at the end of the text.
-
-        The confidence blends what followed the n-grams of every size, shortest first, each with the weight of
-        one observation against its own counts (as prediction by partial matching does: Cleary and Witten,
-        IEEE Trans. Commun. 32(4), 1984, section III).
-        """
-        confidence, found = _FIRST_GUESS, None
-        for size in reversed(self._sizes):
+        """The latest occurrence of the longest known n-gram at the end of the text."""
+        for size in self._sizes:
             known = self._next.get(self._tail[-size:]) if size <= len(self._tail) else None
-            if known is None:
-                continue
-            if found is not None and found.token != known.token:
-                confidence = 1 - confidence
-            confidence = (known.n_same + confidence) / (known.n_seen + 1)
-            found, longest = known, size
-        return None if found is None else Match(at=found.at, size=longest, confidence=confidence)
+            if known is not None:
+                return Match(at=known.at, size=size, n_seen=known.n_seen, n_same=known.n_same)
+        return None
 
 
 class NgramDrafter:
@@ -140,7 +133,7 @@ class NgramDrafter:
         if match is None or request.k == 0:
             return Proposal(drafter=self.name)
         context, period = request.context, len(request.context) - match.at
-        confidences = (_confidence(match, context),) * request.k
+        confidences = _confidences(match, context, request.k)
         k = request.judge.weigh(self.name, confidences).k
         tokens = list(context[match.at : match.at + min(k, period)])
         while len(tokens) < k:
@@ -168,9 +161,10 @@ class NgramDrafter:
         self._indexes.clear()
 
 
-def _confidence(match: Match, context: Sequence[int]) -> float:
-    """Belief in each token of the continuation: doubt shrinks with the length of the whole match."""
+def _confidences(match: Match, context: Sequence[int], k: int) -> tuple[float, ...]:
+    """Belief in each token of the continuation, given those before it; doubt shrinks with the whole match."""
     size = match.size
     while size < min(_MAX_LOOK_BACK, match.at) and context[match.at - size - 1] == context[-size - 1]:
         size += 1
-    return 1 - (1 - match.confidence) * match.size / size
+    first = belief(match.n_same, match.n_seen, size)
+    return (first, *(belief(1, 1, size + i) for i in range(1, k)))

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 
 from leadout.core.values import Proposal
 from leadout.drafters.base import DraftPrompt, DraftRequest
+from leadout.drafters.belief import belief
 from leadout.drafters.suffix_index import SuffixIndex
 from leadout.drafters.suffix_memory import SuffixMemory
 from leadout.errors import InputError
 
 TOKENS_PER_REQUEST = 65_536
 MIN_SCORE = 0.1
-
-_ESCAPE = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +34,8 @@ def most_frequent(
 ) -> Guess:
     """Token by token what followed most often, of equals what followed last.
 
-    Only occurrences that agree with the guess so far are asked for the next token. Of n such occurrences c
-    have it; the belief in it is c / (n + 4 / matched), where `matched` counts the tokens of the match and of
-    the guess before it: longer contexts leave less room for anything new (the escape of prediction by partial
-    matching: Cleary and Witten, IEEE Trans. Commun. 32(4), 1984, section III).
+    Only occurrences that agree with the guess so far are asked for the next token; the tokens of the guess
+    before it count as matched.
 
     Parameters
     ----------
@@ -60,7 +57,7 @@ def most_frequent(
         for continuation in agreeing:
             counts[continuation[at]] = counts.get(continuation[at], 0) + 1
         token = max(counts, key=counts.__getitem__)  # max keeps the first of equals, and the latest is first
-        confidence = counts[token] / (len(agreeing) + _ESCAPE / (length + at))
+        confidence = belief(counts[token], len(agreeing), length + at)
         score *= confidence
         if score < min_score:
             break

@@ -19,10 +19,13 @@ from leadout.engine.schedule import RoundState
 _BARELY = 1e-9  # the worth of what is tried only to learn: less than of anything that pays
 _HOPELESS = 0.01  # a chance below which no more tokens of a lookup are looked at
 _SUREST = 0.999
+_LOOKUPS_SHARE = 0.25  # of the budget for learning: they are tried often, and there is less to learn
+_PATIENCE = 0.4  # of what reading a backlog costs, and up to 1 more for a large one
+_LARGE_SHARE = 0.25  # of the time that is left
 
 
-Mood = Literal["fair", "hopeful", "wary"]
-"""Which chances to reckon with: the expected ones, or those a standard deviation above or below."""
+Mood = Literal["fair", "hopeful"]
+"""Which chances to reckon with: the expected ones, or those a standard deviation above."""
 
 
 class Beliefs(Protocol):
@@ -33,6 +36,9 @@ class Beliefs(Protocol):
 
     def policy(self, drafter: str, outlook: Outlook, mood: Mood) -> DraftPolicy:
         """When drafting with this model goes on."""
+
+    def missed(self, drafter: str) -> float:
+        """Tokens that this model might have gained in the rounds so far, had it read the text before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,15 +69,18 @@ class Outlook:
     allowance_s: float
     margin: float
 
-    def within(self, draft_s: float) -> Sequence[int]:
-        """Allowed draft lengths that cannot lose more than is allowed, at `draft_s` a token."""
+    def within(self, draft_s: float, doubt: float = 1.0) -> Sequence[int]:
+        """Allowed draft lengths that may not lose more than is allowed, at `draft_s` a token.
+
+        What a draft costs when none of it stands is weighed with the chance of that, `doubt`.
+        """
         ks = self.state.ks
-        if self._worst_s(ks[-1], draft_s) <= self.allowance_s:
+        if doubt * self._worst_s(ks[-1], draft_s) <= self.allowance_s:
             return ks
-        return [k for k in ks if k == 0 or self._worst_s(k, draft_s) <= self.allowance_s]
+        return [k for k in ks if k == 0 or doubt * self._worst_s(k, draft_s) <= self.allowance_s]
 
     def _worst_s(self, k: int, draft_s: float) -> float:
-        return k * draft_s + self.costs.extra_s(k, self.state.n_active)
+        return k * draft_s + self.costs.extra_s(k)
 
 
 @dataclass(slots=True)
@@ -92,6 +101,8 @@ class Course:
         That all tokens of these rows stand, and those given before them.
     n_given : int
         Tokens of a lookup's run that it goes on after.
+    missed : float
+        Tokens that it might have gained in this round, had it read the text before.
     """
 
     policy: DraftPolicy
@@ -101,6 +112,7 @@ class Course:
     confidences: list[float] = field(default_factory=list)
     chance: float = 1.0
     n_given: int = 0
+    missed: float = 0.0
 
     @property
     def n_rows(self) -> int:
@@ -115,6 +127,18 @@ class Refusal:
     speed: float = 0.0
     drafter: str = ""
     n_to_read: int = 0
+
+    @property
+    def reason(self) -> str:
+        """In words."""
+        if self.n_to_read:
+            return (
+                f"reading {self.n_to_read} tokens with the draft {self.drafter} would cost more than it is "
+                "predicted to gain"
+            )
+        if self.speed >= 1:
+            return f"drafting is predicted to gain next to nothing here ({self.speed:.2f}x)"
+        return f"drafting is predicted to give {self.speed:.2f}x here"
 
 
 @dataclass(slots=True)
@@ -132,6 +156,7 @@ class PacedJudge:
     courses: dict[str, Course] = field(default_factory=dict)
     tried: set[str] = field(default_factory=set)
     refusal: Refusal = field(default_factory=Refusal)
+    lookup_worth: float = 0.0
 
     @property
     def wants_confidences(self) -> bool:
@@ -141,14 +166,18 @@ class PacedJudge:
     def weigh(self, drafter: str, confidences: Sequence[float]) -> Weighed:
         """The prefix with the best predicted worth; else, within the budget, one that might be worth it."""
         chances = self._chances(drafter, confidences, "fair")
+        if not chances:
+            return Weighed(k=0, worth=0.0)
         k, worth = self._best(chances)
-        if worth > self.outlook.margin or not chances:
+        if worth > self.outlook.margin:
+            self.lookup_worth = max(self.lookup_worth, worth)
             return Weighed(k=k, worth=worth)
         self._refuse(drafter, chances, draft_s=0.0)
-        if self.outlook.budget_s <= self.outlook.costs.extra_s(1, self.outlook.state.n_active):
+        budget_s = _LOOKUPS_SHARE * self.outlook.budget_s
+        if budget_s <= self._extra_s(1):
             return Weighed(k=0, worth=0.0)
         k, worth = self._best(self._chances(drafter, confidences, "hopeful"))
-        if worth <= self.outlook.margin or self._extra_s(k) > self.outlook.budget_s:
+        if worth <= self.outlook.margin or self._extra_s(k) > budget_s:
             return Weighed(k=0, worth=0.0)
         self.tried.add(drafter)
         return Weighed(k=k, worth=_BARELY)
@@ -169,7 +198,7 @@ class PacedJudge:
         n, chance = len(run.tokens), math.prod(self._chances(run.drafter, run.confidences, "fair"))
         reading = self._reading(n_unread)
         worth = policy.gain(n, chance) - reading
-        if worth <= self.outlook.margin or not self._may_read(drafter, n_unread, reading):
+        if worth <= self.outlook.margin or not self._may_read(drafter, n_unread):
             return None
         self.courses[drafter] = Course(policy, worth, "fair", n_unread, chance=chance, n_given=n)
         return self
@@ -193,22 +222,26 @@ class PacedJudge:
             chance = chance_of(model.predict(confidence, offset, position), mood)
             chances.append(chance)
             together *= chance
-            if together < _HOPELESS:
+            if together < _HOPELESS or (offset == 0 and self._most(chance) <= self.outlook.margin):
                 break
         return chances
 
+    def _most(self, chance: float) -> float:
+        """What a proposal would be worth whose first token stands with this chance, and all others surely."""
+        outlook = self.outlook
+        return max(k * chance - outlook.rate * outlook.costs.extra_s(k) for k in outlook.state.ks)
+
     def _best(self, chances: Sequence[float]) -> tuple[int, float]:
         outlook = self.outlook
-        return best_prefix(
-            chances, outlook.costs, outlook.rate, ks=outlook.within(0.0), n_active=outlook.state.n_active
-        )
+        ks = outlook.within(0.0, 1 - chances[0])
+        return best_prefix(chances, outlook.costs, outlook.rate, ks=ks)
 
     def _course(self, drafter: str, n_unread: int) -> Course:
         outlook = self.outlook
         policy = self.beliefs.policy(drafter, outlook, "fair")
         reading = self._reading(n_unread)
         worth = policy.worth - reading
-        if worth > outlook.margin and self._may_read(drafter, n_unread, reading):
+        if worth > outlook.margin and self._may_read(drafter, n_unread):
             return Course(policy, worth, "fair", n_unread)
         self._refuse_model(drafter, policy, n_unread if policy.worth > 0 else 0)
         cost_s = outlook.costs.drafting_s(1, n_unread) + self._extra_s(1)
@@ -216,14 +249,22 @@ class PacedJudge:
             hopeful = self.beliefs.policy(drafter, outlook, "hopeful")
             if hopeful.worth - reading > outlook.margin:
                 return Course(hopeful, _BARELY, "hopeful", n_unread)
-        return Course(policy, 0.0, "fair", n_unread)
+        missed = max(0.0, policy.worth - max(self.lookup_worth, outlook.margin))
+        return Course(policy, 0.0, "fair", n_unread, missed=missed)
 
-    def _may_read(self, drafter: str, n_unread: int, reading: float) -> bool:
-        """A backlog that costs more than may be lost is read only where even a wary view sees it pay."""
+    def _may_read(self, drafter: str, n_unread: int) -> bool:
+        """Whether to read a backlog that costs more than may be lost.
+
+        Not before as much was missed for not having read it as its cost calls for: what the lookups leave to
+        gain shows in the first rounds alone, and answers may end soon, which a large backlog does not bear.
+        """
         outlook = self.outlook
-        if (n_unread - 1) * outlook.costs.read_s <= outlook.allowance_s:
+        backlog_s = (n_unread - 1) * outlook.costs.read_s
+        if backlog_s <= outlook.allowance_s:
             return True
-        return self.beliefs.policy(drafter, outlook, "wary").worth > reading
+        left_s = outlook.n_rounds_left * outlook.costs.plain_s()
+        patience = _PATIENCE + min(1.0, backlog_s / (_LARGE_SHARE * left_s))
+        return self.beliefs.missed(drafter) >= patience * outlook.rate * backlog_s
 
     def _reading(self, n_unread: int) -> float:
         """Tokens lost to reading: all of what every round reads, and this round's share of a backlog."""
@@ -232,7 +273,7 @@ class PacedJudge:
         return self.outlook.rate * self.outlook.costs.read_s * n_charged
 
     def _extra_s(self, k: int) -> float:
-        return self.outlook.costs.extra_s(k, self.outlook.state.n_active)
+        return self.outlook.costs.extra_s(k)
 
     def _followed(self, drafter: str, confidences: Sequence[float]) -> Course:
         """The drafter's course, brought up to these rows."""
@@ -250,7 +291,7 @@ class PacedJudge:
     def _refuse(self, drafter: str, chances: Sequence[float], draft_s: float) -> None:
         """Remember the best speed that was not good enough."""
         outlook = self.outlook
-        plain_s = outlook.costs.plain_s(outlook.state.n_active)
+        plain_s = outlook.costs.plain_s()
         expected, together = 1.0, 1.0
         for k, chance in enumerate(chances, start=1):
             together *= chance
@@ -268,13 +309,7 @@ class PacedJudge:
 
 def chance_of(found: Prediction, mood: Mood) -> float:
     """The chance to reckon with."""
-    match mood:
-        case "fair":
-            return found.mean
-        case "hopeful":
-            return min(_SUREST, found.mean + found.sd)
-        case "wary":
-            return max(0.0, found.mean - found.sd)
+    return found.mean if mood == "fair" else min(_SUREST, found.mean + found.sd)
 
 
 def expected_left(n_answered: int, n_left: int, usual_length: float) -> float:

@@ -15,7 +15,7 @@ from leadout.engine.startup import Startup
 from leadout.errors import InputError
 from leadout.models.remember import Findings
 
-VERSION = 1
+VERSION = 2
 USUAL_LENGTH = 192.0
 
 _N_REMEMBERED = 32
@@ -72,6 +72,14 @@ class Memory:
         if startup.agreements:
             memory.acceptance[drafter], memory.confidences[drafter] = model, seen
         return memory
+
+    def acceptance_of(self, drafter: str) -> AcceptanceModel:
+        """What lasts of this drafter; where nothing is known, it is taken at its word."""
+        return self.acceptance.get(drafter, AcceptanceModel())
+
+    def confidences_of(self, drafter: str) -> Confidences:
+        """How sure this drafter was of late."""
+        return self.confidences.setdefault(drafter, Confidences())
 
     def answered(self, n_tokens: int) -> None:
         """An answer came to this many tokens."""

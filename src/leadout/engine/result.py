@@ -67,24 +67,41 @@ class Outlook:
         Predicted speed as a multiple of plain decoding's, over the rounds that were predicted.
     calibration : Calibration
         Of the predicted chances of drafted tokens.
+    plain_s, actual_s : float
+        What plain decoding was predicted to take for the tokens of the predicted rounds, and what those rounds
+        took.
     """
 
     predicted_gain: float | None = None
     calibration: Calibration = field(default_factory=Calibration)
+    plain_s: float = 0.0
+    actual_s: float = 0.0
+
+    @property
+    def speedup(self) -> float | None:
+        """Predicted plain time over actual time, for the same tokens; None where nothing was predicted."""
+        return self.plain_s / self.actual_s if self.plain_s and self.actual_s else None
 
     @classmethod
     def of(cls, rounds: Sequence[Round]) -> Outlook:
         """A fold over rounds; empty where nothing was predicted."""
         calibration = Calibration()
-        plain_s = seconds = 0.0
+        expected_plain_s = expected_s = plain_s = actual_s = 0.0
         for each in rounds:
             if each.forecast is None:
                 continue
-            plain_s += each.forecast.tokens * each.forecast.plain_s
-            seconds += each.forecast.seconds
+            expected_plain_s += each.forecast.tokens * each.forecast.plain_s
+            expected_s += each.forecast.seconds
+            plain_s += each.emitted * each.forecast.plain_s
+            actual_s += each.draft_s + each.verify_s + each.other_s
             for i, chance in enumerate(each.forecast.chances[: each.accepted + 1]):
                 calibration = calibration.add(chance, i < each.accepted)
-        return cls(predicted_gain=plain_s / seconds if seconds else None, calibration=calibration)
+        return cls(
+            predicted_gain=expected_plain_s / expected_s if expected_s else None,
+            calibration=calibration,
+            plain_s=plain_s,
+            actual_s=actual_s,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

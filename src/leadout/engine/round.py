@@ -150,11 +150,13 @@ class Rounds:
         if not session.speculation.enabled or session.position == 0 or n_pending > 1:
             return 0
         k = self._schedule.plan(session.slot)
+        if session.params.longest_draft is not None:
+            k = min(k, session.params.longest_draft)
         why = why_none_fits(k, self._widths, self._target.info.name) if k > 0 else ""
         if why:  # nothing drafted teaches nothing, so k would stay there
             session.stop_drafting(why)
             return 0
-        return self._fitting(min(k, session.room - 1, session.params.max_draft or k))
+        return self._fitting(min(k, session.room - 1))
 
     def _fitting(self, k: int) -> int:
         """The longest draft up to k whose verify width is allowed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -47,39 +48,51 @@ class Ending:
 
 @runtime_checkable
 class Schedule(Protocol):
-    """Picks k per slot and round, and learns from each round's outcome and times."""
+    """Picks k per slot and round, and learns from each round's outcome and times.
+
+    One that neither predicts nor learns inherits from it, and says no more than name, `longest` and `plan`.
+    """
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """Short description for reports, such as "fixed k=4"."""
 
     @property
+    @abstractmethod
     def longest(self) -> int:
         """The most that `plan` can give; where nothing of that length may be verified, nothing is drafted."""
 
-    def begin(self, slot: int) -> None:
-        """A request starts in `slot`; nothing of the last one may be left."""
-
+    @abstractmethod
     def plan(self, slot: int) -> int:
         """Most tokens to draft for `slot` in the next round, 0..MAX_K; 0 asks no drafter."""
 
-    def judge(self, slot: int, state: RoundState) -> Judge:
+    def begin(self, slot: int) -> None:  # noqa: ARG002
+        """A request starts in `slot`; nothing of the last one may be left."""
+        return
+
+    def judge(self, slot: int, state: RoundState) -> Judge:  # noqa: ARG002
         """Who decides in the next round how much of that is worth it."""
+        return Willing()
 
-    def forecast(self, slot: int, proposal: Proposal) -> Forecast | None:
+    def forecast(self, slot: int, proposal: Proposal) -> Forecast | None:  # noqa: ARG002
         """What to expect of the round now that its proposal is known; None from those who do not predict."""
+        return None
 
-    def observe(self, slot: int, outcome: Round) -> None:
+    def observe(self, slot: int, outcome: Round) -> None:  # noqa: ARG002
         """What the round brought."""
+        return
 
-    def end(self, slot: int) -> Ending | None:
+    def end(self, slot: int) -> Ending | None:  # noqa: ARG002
         """The request in `slot` is over; why it was being decoded plainly by then, or None if it was not."""
+        return None
 
     def close(self) -> None:
         """No more requests come. Closing twice is allowed."""
+        return
 
 
-class FixedSchedule:
+class FixedSchedule(Schedule):
     """Always `k` tokens."""
 
     def __init__(self, k: int = 4) -> None:
@@ -96,33 +109,12 @@ class FixedSchedule:
         """The fixed k."""
         return self._k
 
-    def begin(self, slot: int) -> None:
-        """Nothing to reset."""
-
     def plan(self, slot: int) -> int:  # noqa: ARG002
         """The fixed k."""
         return self._k
 
-    def judge(self, slot: int, state: RoundState) -> Judge:  # noqa: ARG002
-        """One that takes all."""
-        return Willing()
 
-    def forecast(self, slot: int, proposal: Proposal) -> Forecast | None:  # noqa: ARG002
-        """None."""
-        return None
-
-    def observe(self, slot: int, outcome: Round) -> None:
-        """Nothing to learn."""
-
-    def end(self, slot: int) -> Ending | None:  # noqa: ARG002
-        """None: it never stops."""
-        return None
-
-    def close(self) -> None:
-        """Nothing to keep."""
-
-
-class StepSchedule:
+class StepSchedule(Schedule):
     """One more after a draft that was accepted whole, one fewer after a rejection, within `low`..`high`."""
 
     def __init__(self, start: int = 4, low: int = 1, high: int = 8) -> None:
@@ -143,31 +135,16 @@ class StepSchedule:
         """The upper end."""
         return self._high
 
-    def begin(self, slot: int) -> None:
-        """Start over at `start`."""
-        self._k[slot] = self._start
-
     def plan(self, slot: int) -> int:
         """The current k of the slot."""
         return self._k[slot]
 
-    def judge(self, slot: int, state: RoundState) -> Judge:  # noqa: ARG002
-        """One that takes all."""
-        return Willing()
-
-    def forecast(self, slot: int, proposal: Proposal) -> Forecast | None:  # noqa: ARG002
-        """None."""
-        return None
+    def begin(self, slot: int) -> None:
+        """Start over at `start`."""
+        self._k[slot] = self._start
 
     def observe(self, slot: int, outcome: Round) -> None:
         """Step up or down; an empty proposal is not a round and teaches nothing."""
         if outcome.drafted:
             step = 1 if outcome.accepted == outcome.drafted else -1
             self._k[slot] = min(self._high, max(self._low, self._k[slot] + step))
-
-    def end(self, slot: int) -> Ending | None:  # noqa: ARG002
-        """None: it never stops."""
-        return None
-
-    def close(self) -> None:
-        """Nothing to keep."""

@@ -66,17 +66,23 @@ def cache_size(
         True when flash attention is used, which never holds the scores of a whole pass.
     """
     share = _share_on_cpu(header, options)
-    n_attending, n_heads = _attention(header)
-    keys = n_heads * _head_size(header, "key_length") * _BYTES_OF_32[options.kv_type_k] / 32
-    values = n_heads * _head_size(header, "value_length") * _BYTES_OF_32[options.kv_type_v] / 32
-    if f"{header.architecture}.attention.kv_lora_rank" in header.metadata:
-        values = 0  # such a model's values are part of its keys
+    n_attending, _ = _attention(header)
     state = 4 * _state_values(header) * (header.n_layers - n_attending) * options.n_slots
     scores = (1 if is_flash else header.n_head) if n_attending else 0
     return CacheSize(
-        per_position=share * (keys + values + 4 * scores * work_width),
+        per_position=share * (bytes_of_keys_and_values(header, options) + 4 * scores * work_width),
         fixed=int(share * state) + 4 * n_rows * header.n_vocab,
     )
+
+
+def bytes_of_keys_and_values(header: Header, options: GgufOptions) -> float:
+    """What the keys and values of one position take, wherever their layers are kept."""
+    _, n_heads = _attention(header)
+    keys = n_heads * _head_size(header, "key_length") * _BYTES_OF_32[options.kv_type_k] / 32
+    values = n_heads * _head_size(header, "value_length") * _BYTES_OF_32[options.kv_type_v] / 32
+    if f"{header.architecture}.attention.kv_lora_rank" in header.metadata:
+        return keys  # such a model's values are part of its keys
+    return keys + values
 
 
 def require_memory(

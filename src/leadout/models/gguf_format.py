@@ -74,6 +74,11 @@ class Strings(Sequence[str]):
     def __len__(self) -> int:
         return self._length
 
+    @property
+    def raw(self) -> bytes:
+        """The entries as they lie in the file, each after its length."""
+        return self._raw
+
     @overload
     def __getitem__(self, at: int) -> str: ...
     @overload

@@ -9,12 +9,13 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leadout.errors import ModelFileError
-from leadout.models.gguf_format import Front, Strings, Value
+from leadout.models.gguf_format import Front, Strings, Tensor, Value
 from leadout.models.model_files import absolute_path, all_parts, read_front
 
 _STATE_KEYS = ("ssm.", "wkv.", "kda.", "shortconv.")
@@ -41,8 +42,10 @@ class Header:
         Sizes; per-layer head counts are given by their largest. `n_vocab` counts padding entries.
     n_tensors, n_params, n_bytes : int
         Tensors and weights of all parts, and bytes of all files.
+    tensors : mapping of name to Tensor
+        Shape and format of the tensors of all parts.
     tensor_names : frozenset of str
-        Names of the tensors of all parts.
+        Their names.
     tensor_kinds : frozenset of int
         Number formats of the tensors (ggml.h, `enum ggml_type`).
     sliding_window : int
@@ -72,6 +75,7 @@ class Header:
     n_tensors: int
     n_params: int
     n_bytes: int
+    tensors: Mapping[str, Tensor]
     tensor_names: frozenset[str]
     tensor_kinds: frozenset[int]
     sliding_window: int
@@ -121,7 +125,7 @@ def _header(parts: tuple[Path, ...], fronts: Sequence[Front]) -> Header:
     keeps_state = any(
         key.startswith(tuple(f"{architecture}.{k}" for k in _STATE_KEYS)) for key in facts.metadata
     )
-    tensors = [tensor for front in fronts for tensor in front.tensors.values()]
+    tensors = {name: tensor for front in fronts for name, tensor in front.tensors.items()}
     return Header(
         path=parts[0],
         parts=parts,
@@ -135,11 +139,12 @@ def _header(parts: tuple[Path, ...], fronts: Sequence[Front]) -> Header:
         n_head=n_head,
         n_head_kv=facts.number(f"{architecture}.attention.head_count_kv", n_head),
         n_vocab=len(tokens) or facts.number(f"{architecture}.vocab_size"),
-        n_tensors=len(tensors),
-        n_params=sum(tensor.n_elements for tensor in tensors),
+        n_tensors=sum(len(front.tensors) for front in fronts),
+        n_params=sum(tensor.n_elements for tensor in tensors.values()),
         n_bytes=sum(part.stat().st_size for part in parts),
-        tensor_names=frozenset(name for front in fronts for name in front.tensors),
-        tensor_kinds=frozenset(tensor.kind for tensor in tensors),
+        tensors=MappingProxyType(tensors),
+        tensor_names=frozenset(tensors),
+        tensor_kinds=frozenset(tensor.kind for tensor in tensors.values()),
         sliding_window=facts.number(f"{architecture}.attention.sliding_window"),
         is_recurrent=keeps_state,
         is_hybrid=keeps_state and n_head > 0 and not architecture.startswith(_ATTENTION_FREE),

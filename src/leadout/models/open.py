@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from leadout.errors import InputError, ModelFileError, ProviderError
 from leadout.models import binding_ik, binding_llama
 from leadout.models.binding import Binding
-from leadout.models.cache_size import require_memory
+from leadout.models.cache_size import CacheSize, require_memory
 from leadout.models.free_memory import free_bytes
 from leadout.models.gguf import GgufModel
 from leadout.models.header import Header, read_header
@@ -27,6 +27,7 @@ def open_model(
     name: str | None = None,
     provider: Provider = "auto",
     options: GgufOptions | None = None,
+    reason: str = "asked for",
 ) -> GgufModel:
     """Load a GGUF file.
 
@@ -41,6 +42,8 @@ def open_model(
         `info.provider` and `info.provider_reason` tell what was taken and why.
     options : GgufOptions or None
         None is the defaults.
+    reason : str
+        Why a library that is named was taken.
 
     Raises
     ------
@@ -59,7 +62,7 @@ def open_model(
     name = name or header.name
     if provider == "auto":
         return _open_best(header, options, name)
-    return _open(provider, header, options, name, "asked for")
+    return _open(provider, header, options, name, reason)
 
 
 def load_binding(library: Library, header: Header, options: GgufOptions) -> Binding:
@@ -83,15 +86,34 @@ def check_memory(library: Library, header: Header, options: GgufOptions, *, is_l
     InputError
         Names what it would take, what is free, and the context that would fit.
     """
-    size_of_cache = binding_ik.size_of_cache if library == "ik" else binding_llama.size_of_cache
     is_copied = not is_loaded and not options.use_mmap and options.n_gpu_layers == 0
     require_memory(
         header,
         options,
-        size_of_cache(header, options),
+        size_of_cache(library, header, options),
         free_bytes(),
         n_weight_bytes=header.n_bytes if is_copied else 0,
     )
+
+
+def size_of_cache(library: Library, header: Header, options: GgufOptions) -> CacheSize:
+    """Main memory that the caches of all slots and the work space will take in this library."""
+    if library == "ik":
+        return binding_ik.size_of_cache(header, options)
+    return binding_llama.size_of_cache(header, options)
+
+
+def likely_library(header: Header, options: GgufOptions, provider: Provider = "auto") -> Library:
+    """The library that `open_model` will try first, by what can be known without loading one."""
+    if provider != "auto":
+        return provider
+    if options.n_gpu_layers != 0 or find_spec("ik_llama_cpp") is None:
+        return "llama"
+    try:
+        binding_ik.check(header, options)
+    except ProviderError:
+        return "llama"
+    return "ik"
 
 
 def _open_best(header: Header, options: GgufOptions, name: str) -> GgufModel:

@@ -1,1 +1,1 @@
-"""Serves an engine to many at once, over HTTP."""
+"""Models over HTTP, for many at once: batching, the OpenAI interface, limits and keys, metrics and logs."""

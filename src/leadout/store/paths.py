@@ -37,7 +37,7 @@ def resolve_path(text: str) -> tuple[Path, ...]:
         raise ModelFileError(
             f"model file {text}: the working folder cannot be found ({error.strerror}); write the whole path"
         ) from error
-    path = next((p for p in _existing_forms(asked) if is_file(p)), None)
+    path = next((p for p in existing_forms(asked) if is_file(p)), None)
     if path is None:
         raise ModelFileError(_missing(text, asked))
     parts = tuple(path.with_name(name) for name in part_names(path.name))
@@ -50,7 +50,7 @@ def resolve_path(text: str) -> tuple[Path, ...]:
     return parts
 
 
-def _existing_forms(path: Path) -> list[Path]:
+def existing_forms(path: Path) -> list[Path]:
     """Every spelling of `path`, each component as given, in NFC or in NFD, that exists on disk."""
     found = [Path(path.anchor)]
     for part in path.parts[1:]:
@@ -67,11 +67,11 @@ def _exists(path: Path) -> bool:
 
 
 def _missing(text: str, asked: Path) -> str:
-    if any(p.is_dir() for p in _existing_forms(asked)):
-        inside = sorted(p.name for form in _existing_forms(asked) for p in form.glob("*.gguf"))[:5]
+    if any(p.is_dir() for p in existing_forms(asked)):
+        inside = sorted(p.name for form in existing_forms(asked) for p in form.glob("*.gguf"))[:5]
         content = f"it holds {', '.join(inside)}" if inside else "and it holds no .gguf file"
         return f"model path {asked} is a folder, {content}; name a .gguf file"
-    if _existing_forms(asked):
+    if existing_forms(asked):
         return f"model path {asked} is not a regular file; name a .gguf file"
     message = f"model file {asked} does not exist"
     if re.fullmatch(r"[\w.-]+/[\w.-]+", text) and not text.lower().endswith(".gguf"):

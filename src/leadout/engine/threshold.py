@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from leadout.checks import check_number, check_whole
 from leadout.core.values import Proposal
 from leadout.drafters.base import Judge, Weighed
-from leadout.engine.events import Forecast, Round
-from leadout.engine.schedule import MAX_K, Ending, RoundState
+from leadout.engine.schedule import MAX_K, RoundState, Schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +56,7 @@ class ThresholdJudge:
         return True
 
 
-class ConfidenceSchedule:
+class ThresholdSchedule(Schedule):
     """Drafts up to `k` tokens, and ends before the first one less probable than `threshold`.
 
     Raises
@@ -73,16 +72,13 @@ class ConfidenceSchedule:
 
     @property
     def name(self) -> str:
-        """Such as "confidence >= 0.7, k<=8"."""
-        return f"confidence >= {self._threshold:g}, k<={self._k}"
+        """Such as "threshold 0.7, k<=8"."""
+        return f"threshold {self._threshold:g}, k<={self._k}"
 
     @property
     def longest(self) -> int:
         """The most that was asked for."""
         return self._k
-
-    def begin(self, slot: int) -> None:
-        """Nothing to reset."""
 
     def plan(self, slot: int) -> int:  # noqa: ARG002
         """The longest draft."""
@@ -91,17 +87,3 @@ class ConfidenceSchedule:
     def judge(self, slot: int, state: RoundState) -> Judge:  # noqa: ARG002
         """One that compares with the threshold."""
         return ThresholdJudge(threshold=self._threshold, ks=state.ks)
-
-    def forecast(self, slot: int, proposal: Proposal) -> Forecast | None:  # noqa: ARG002
-        """None."""
-        return None
-
-    def observe(self, slot: int, outcome: Round) -> None:
-        """Nothing to learn."""
-
-    def end(self, slot: int) -> Ending | None:  # noqa: ARG002
-        """None: it never stops."""
-        return None
-
-    def close(self) -> None:
-        """Nothing to keep."""

@@ -1,0 +1,131 @@
+"""Runs of a model, or of a pair, that show what one way costs: passes over a sample, timed.
+
+The clock is the caller's. Models are given loaded, their slot 0 free; nothing is kept in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from leadout.advise.ways import LONGEST, DraftTrial, PairTrial, TargetTrial, Way
+from leadout.core.cost import CostTable, speed_of
+from leadout.engine.startup import SAMPLE, TimedPasses, agreements
+from leadout.models.base import Chunk, Model
+
+Clock = Callable[[], float]
+"""Seconds that only grow."""
+
+_N_TIMES = 4
+_N_ROUNDS = 9
+_READ = 16  # tokens of the pass that tells what reading costs
+_BEFORE = 64  # tokens in the caches of a pair, and before a target's answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A text whose last `n` tokens are what the target says most probably."""
+
+    text: tuple[int, ...]
+    n: int
+
+
+def sample_of(model: Model, n: int) -> list[int]:
+    """So many tokens of the sample, over and over."""
+    ids = model.vocab.encode(SAMPLE, add_bos=False, special=False) or [0]
+    return [ids[i % len(ids)] for i in range(n)]
+
+
+def answer_of(target: Model, n: int) -> Answer:
+    """The target's greedy answer to the sample, of `n` tokens where the context has room."""
+    text = sample_of(target, min(_BEFORE, target.info.n_ctx // 2))
+    n = min(n, target.info.n_ctx - len(text))
+    target.truncate(0, 0)
+    unread = list(text)
+    for _ in range(n):
+        row = target.forward([Chunk(slot=0, tokens=unread, n_logits=1)])[0][-1]
+        unread = [int(np.argmax(row))]
+        text += unread
+    target.truncate(0, 0)
+    return Answer(text=tuple(text), n=n)
+
+
+def try_target(
+    model: Model, way: Way, contexts: Sequence[int], widths: Sequence[int], clock: Clock
+) -> TargetTrial:
+    """What passes of each width cost behind each number of tokens; the fastest of a few counts.
+
+    Parameters
+    ----------
+    contexts : sequence of int >= 1
+        Cut to what the model has room for.
+    widths : sequence of int
+        Ascending from 1.
+    """
+    started, costs = clock(), {}
+    longest = model.info.n_ctx - max(widths)
+    for context in sorted({max(1, min(each, longest)) for each in contexts}):
+        passes = TimedPasses(model, sample_of(model, context + max(widths)), context, clock)
+        passes.fastest(1, 1)  # warms up
+        found = tuple((width, passes.fastest(width, _N_TIMES)) for width in widths)
+        costs[context] = CostTable(widths=found)
+        passes.close()
+    return TargetTrial(way=way, costs=costs, seconds=clock() - started)
+
+
+def try_draft(model: Model, way: Way, answer: Answer, clock: Clock) -> DraftTrial:
+    """What passes of a draft model cost, and where along a target's answer it agrees."""
+    started, n_vocab = clock(), model.info.n_vocab
+    known = np.minimum(answer.text[: model.info.n_ctx], n_vocab - 1)
+    before = len(answer.text) - answer.n - 1
+    passes = TimedPasses(model, known[:-1].tolist(), before, clock)
+    passes.fastest(1, 1)
+    draft_s = passes.fastest(1, _N_TIMES)
+    n_read = min(_READ, passes.n_left)
+    read_s = max(0.0, passes.fastest(n_read, _N_TIMES) - draft_s) / max(1, n_read - 1)
+    passes.fastest(passes.n_left, 1)
+    said = np.zeros((len(passes.rows), n_vocab), dtype=np.float32)
+    said[np.arange(len(said)), known[-len(said) :]] = 1.0
+    passes.close()
+    return DraftTrial(
+        way=way,
+        draft_s=draft_s,
+        read_s=read_s,
+        agreements=agreements(said, passes.rows),
+        seconds=clock() - started,
+    )
+
+
+def try_pair(
+    target: Model, draft: Model, of_target: TargetTrial, of_draft: DraftTrial, clock: Clock
+) -> PairTrial:
+    """Draft, verify, go back, and again: what two libraries in one process do to each other is in it."""
+    costs = of_draft.costs_with(of_target.short)
+    k, _ = of_draft.best(of_target.short)
+    text = sample_of(target, _BEFORE + LONGEST + 1)
+    steps = [min(token, draft.info.n_vocab - 1) for token in text]
+    verify = TimedPasses(target, text, _BEFORE, clock)
+    drafting = TimedPasses(draft, steps, _BEFORE, clock)
+    rounds = []
+    for _ in range(_N_ROUNDS):
+        started = clock()
+        for token in steps[_BEFORE : _BEFORE + k]:
+            draft.forward([Chunk(slot=0, tokens=[token], n_logits=1)])
+        drafted_s = clock() - started
+        rounds.append(drafted_s + verify.fastest(k + 1, 1))
+        draft.truncate(0, _BEFORE)
+    verify.close()
+    drafting.close()
+    round_s, predicted_s = median(rounds[1:]), costs.verify_s(k + 1) + costs.drafting_s(k)
+    return PairTrial(
+        target=of_target.way,
+        draft=of_draft.way,
+        k=k,
+        predicted_s=predicted_s,
+        round_s=round_s,
+        tokens_per_s=speed_of(k, of_draft.acceptance, costs) * predicted_s / round_s,
+        n_rounds=len(rounds) - 1,
+    )

@@ -1,0 +1,121 @@
+"""What rounds cost in a run: passes of the target by width, and the draft model's, timed for their own sake.
+
+Measured before and after the run, so that a machine that warms up or slows down shows in the spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+
+from leadout.bench.record import Spread
+from leadout.bench.widths import WIDTHS, pass_times
+from leadout.core.cost import CostTable
+from leadout.core.noise import RandomSource
+from leadout.core.values import History, Sampling
+from leadout.drafters.base import DraftPrompt, DraftRequest
+from leadout.drafters.model import ModelDrafter
+from leadout.models.base import Model
+
+LENGTH = 256
+"""Tokens in the cache before each pass."""
+
+REPEATS = 3
+DRAFT_K, N_READ = 8, 64
+_SLOT = 0
+
+
+@dataclass(slots=True)
+class MeasuredCosts:
+    """Times of a target and its draft model, in seconds, as they came.
+
+    Parameters
+    ----------
+    verify_s : dict of width to list of float
+    draft_s : list of float
+        Per token of a draft of `DRAFT_K`.
+    read_s : list of float
+        Per further token that is read in a draft pass.
+    """
+
+    verify_s: dict[int, list[float]] = field(default_factory=dict)
+    draft_s: list[float] = field(default_factory=list)
+    read_s: list[float] = field(default_factory=list)
+
+    def measure(
+        self, target: Model, draft: Model | None, *, length: int = LENGTH, repeats: int = REPEATS
+    ) -> None:
+        """Time everything `repeats` times more; slot 0 of both models is used, and empty afterwards."""
+        length = min(length, target.info.n_ctx - max(WIDTHS))
+        times = pass_times({"target": target}, WIDTHS, length=length, repeats=repeats)["target"]
+        for width, seconds in times.items():
+            self.verify_s.setdefault(width, []).extend(seconds)
+        target.truncate(_SLOT, 0)
+        if draft is not None:
+            self._measure_draft(draft, min(length, draft.info.n_ctx - DRAFT_K - N_READ), repeats)
+
+    def _measure_draft(self, draft: Model, length: int, repeats: int) -> None:
+        random = np.random.default_rng(0)
+        text = random.integers(0, draft.vocab.size, length + N_READ).tolist()
+        for _ in range(repeats):
+            draft.truncate(_SLOT, 0)
+            drafter = ModelDrafter(draft)
+            drafter.begin(_SLOT, DraftPrompt(ids=text[:length]))
+            drafter.propose([_request(text[:length], 1)])  # reads the text
+            drafter.observe(_SLOT, ())
+            each = _propose_s(drafter, text[:length], DRAFT_K) / DRAFT_K
+            drafter.observe(_SLOT, ())
+            reading = _propose_s(drafter, text[: length + N_READ], 1) - each
+            self.draft_s.append(each)
+            self.read_s.append(max(0.0, reading) / N_READ)
+        draft.truncate(_SLOT, 0)
+
+    def table(self, fixed_s: float) -> CostTable:
+        """Medians, with `fixed_s` for the rest of a round."""
+        return CostTable(
+            widths=tuple(
+                (width, float(np.median(seconds))) for width, seconds in sorted(self.verify_s.items())
+            ),
+            draft_s=float(np.median(self.draft_s)) if self.draft_s else 0.0,
+            read_s=float(np.median(self.read_s)) if self.read_s else 0.0,
+            fixed_s=fixed_s,
+        )
+
+    @property
+    def verify_ms(self) -> dict[int, Spread]:
+        """Milliseconds of a pass by width."""
+        return {width: _ms(seconds) for width, seconds in sorted(self.verify_s.items())}
+
+    def to_json(self) -> dict[str, object]:
+        """Milliseconds with their spread."""
+        return {
+            "verify_ms_by_width": {str(width): spread for width, spread in self.verify_ms.items()},
+            "draft_ms": _ms(self.draft_s) if self.draft_s else None,
+            "read_ms": _ms(self.read_s) if self.read_s else None,
+        }
+
+
+def _propose_s(drafter: ModelDrafter, context: Sequence[int], k: int) -> float:
+    started = perf_counter()
+    drafter.propose([_request(context, k)])
+    return perf_counter() - started
+
+
+def _request(context: Sequence[int], k: int) -> DraftRequest:
+    return DraftRequest(
+        slot=_SLOT,
+        context=context,
+        k=k,
+        sampling=Sampling(temperature=0.0),
+        history=History(),
+        position=1,
+        noise=None,
+        source=RandomSource(np.random.default_rng(0)),  # never asked: greedy
+    )
+
+
+def _ms(seconds: Sequence[float]) -> Spread:
+    return Spread.of([1e3 * each for each in seconds])

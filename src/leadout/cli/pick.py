@@ -1,0 +1,92 @@
+"""`leadout pick`: the best draft for a target among the models on this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leadout.cli.flags import CHOICE, MODEL, Choice, DraftModelOptions
+from leadout.cli.options import Target, takes
+from leadout.cli.output import note, print_json, table_console
+from leadout.models.options import GgufOptions
+
+if TYPE_CHECKING:
+    from leadout.advise.pick import Picks
+
+
+@takes(choice=CHOICE.only("provider", "offline"), options=MODEL)
+def pick(
+    target: Target,
+    *,
+    folders: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            metavar="DIR",
+            help="Look here, and in the folders inside; may be repeated.",
+            show_default="the target's folder, and what leadout, the hub, Ollama, LM Studio, llama.cpp keep",
+        ),
+    ] = None,
+    measure: Annotated[
+        int, typer.Option("--measure", metavar="N", min=0, max=20, help="Check the N best, a minute each.")
+    ] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    choice: Choice,
+    options: GgufOptions,
+) -> None:
+    """Rank the models on this machine as drafts for a target, with a reason for each that is ruled out.
+
+    Exit codes: 0 a draft model is worth it; 3 none is; 1 and 2 as for every command.
+    """
+    from leadout.advise.candidates import Place, find, folder_at, usual_places
+    from leadout.advise.pick import Picker
+    from leadout.cli.advice import NOT_ADVISED, check_pair, file_of
+    from leadout.models.free_memory import free_bytes
+    from leadout.models.header import read_header
+    from leadout.store import StoreSettings
+
+    header = read_header(file_of(target, choice))
+    if folders:
+        found, notes = find([Place(folder=folder_at(each)) for each in folders])
+    else:
+        settings = StoreSettings.from_environment()
+        beside = Place(folder=header.path.parent, depth=0)
+        found, notes = find([*usual_places(settings), beside], settings)
+    picker = Picker(header, options, free_bytes(), choice.provider)
+    picks = picker.pick(found, notes)
+    if measure and picks.fit:
+        for each in picks.fit[:measure]:
+            check_pair(target, each.facts.path, choice, options, DraftModelOptions(), is_quiet=json)
+        picks = picker.pick(found, notes)
+    if json:
+        print_json(picks.to_json(target))
+    else:
+        _print(picks, target)
+    if picks.winner is None:
+        raise typer.Exit(NOT_ADVISED)
+
+
+def _print(picks: Picks, target: str) -> None:
+    from rich.table import Table
+
+    console = table_console()
+    if picks.fit:
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for heading in ("draft", "predicted", "basis", "format", "vocabulary"):
+            table.add_column(heading, overflow="fold")
+        for each in picks.fit:
+            table.add_row(
+                each.name,
+                f"{each.estimate.speedup:.2f}x",
+                each.estimate.basis,
+                each.facts.quantisation,
+                each.vocabulary,
+            )
+        console.print(table)
+    for each in picks.ruled_out:
+        print(f"ruled out: {each.name}: {each.reason}")
+    for text in picks.notes:
+        note(text)
+    print(picks.verdict.sentence)
+    print(picks.command(target))

@@ -1,0 +1,116 @@
+"""`leadout serve`: a model over HTTP, with the OpenAI interface, for many clients at once."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leadout.cli.engines import announce, open_engine
+from leadout.cli.flags import CHOICE, DRAFT_MODEL, MODEL, Choice, DraftModelOptions
+from leadout.cli.options import Flag, Group, Target, takes
+from leadout.cli.output import note
+from leadout.errors import InputError
+from leadout.models.options import GgufOptions
+from leadout.server.options import ServedGgufOptions, ServerOptions
+
+SERVED_MODEL = Group(
+    kind=ServedGgufOptions,
+    panel="Model",
+    flags=(Flag("n_slots", "Requests that run at once.", names=("--slots",), metavar="N"), *MODEL.flags),
+)
+SERVER = Group(
+    kind=ServerOptions,
+    panel="Server",
+    flags=(
+        Flag("host", "Address to listen at; 0.0.0.0 lets other machines in."),
+        Flag("port", "Port; 0 takes a free one.", metavar="N"),
+        Flag(
+            "cors_origins",
+            "Origin whose pages may read answers in a browser; may be repeated; * is all.",
+            names=("--cors",),
+            metavar="ORIGIN",
+            repeated=True,
+            parse=tuple,
+            unset="none",
+        ),
+        Flag(
+            "allowed_hosts",
+            "Name by which clients may call a loopback address, beside localhost; may be repeated.",
+            names=("--allowed-host",),
+            metavar="NAME",
+            repeated=True,
+            parse=tuple,
+            unset="none",
+        ),
+        Flag("max_body_mb", "Largest request body in MB.", names=("--max-body",), metavar="MB"),
+        Flag("max_queued", "Requests that may wait for a slot.", names=("--queue",), metavar="N"),
+        Flag("request_timeout_s", "Seconds a request may take.", names=("--timeout",), metavar="S"),
+        Flag("body_timeout_s", "Seconds a body may take to come.", names=("--body-timeout",), metavar="S"),
+        Flag("send_timeout_s", "Seconds an answer may lie unread.", names=("--send-timeout",), metavar="S"),
+        Flag("grace_s", "Seconds that running requests get at the end.", names=("--grace",), metavar="S"),
+        Flag("log_format", "How log lines are written."),
+        Flag("log_prompts", "Show prompts and answers in the log.", names=("--log-prompts",)),
+    ),
+)
+
+
+@takes(server=SERVER, choice=CHOICE, options=SERVED_MODEL, draft_options=DRAFT_MODEL)
+def serve(
+    target: Target,
+    *,
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="What requests call the model.", show_default="its own name")
+    ] = "",
+    api_key_env: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Environment variable that holds an API key.")
+    ] = None,
+    api_key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File with an API key on each line.")
+    ] = None,
+    server: ServerOptions,
+    choice: Choice,
+    options: GgufOptions,
+    draft_options: DraftModelOptions,
+) -> None:
+    """Serve a model over HTTP, with the OpenAI interface."""
+    try:
+        from leadout.server.run import listen, serve_engine, url_of
+    except ImportError as error:
+        raise InputError(
+            f'serving needs more packages ({error.name} is missing): pip install "leadout[serve]"'
+        ) from error
+    server = replace(server, api_keys=(*_key_of(api_key_env), *_keys_in(api_key_file)))
+    listening = listen(server)
+    with open_engine(target, choice, options, draft_options) as engine:
+        announce(engine)
+        url = url_of(listening)
+        if not server.is_loopback and not server.api_keys:
+            note("everybody who can reach this machine can use the model; --api-key-env asks for a key")
+        note(f"serving {name or engine.target.info.name} at {url}/v1; Ctrl-C ends it")
+        serve_engine(engine, listening, server, name=name)
+
+
+def _key_of(variable: str | None) -> tuple[str, ...]:
+    if variable is None:
+        return ()
+    key = os.environ.get(variable, "")
+    if not key:
+        raise InputError(f"--api-key-env names {variable}, which is not set or empty")
+    return (key,)
+
+
+def _keys_in(file: Path | None) -> tuple[str, ...]:
+    if file is None:
+        return ()
+    try:
+        lines = file.expanduser().read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"--api-key-file {file} cannot be read: {error}") from error
+    keys = tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+    if not keys:
+        raise InputError(f"--api-key-file {file} has no key in it")
+    return keys

@@ -1,0 +1,110 @@
+"""Tuning by name: files found, tried, and what was found kept for `leadout.load`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import get_args
+
+from leadout.advise.tune import Opener, Show, TuneReport, tune, ways_to_try
+from leadout.advise.ways import Way
+from leadout.engine.memory import Memory, keep
+from leadout.errors import InputError
+from leadout.loading import is_model, load_models, profile_key
+from leadout.models.base import Model
+from leadout.models.cpu import usable_cores
+from leadout.models.header import read_header
+from leadout.models.open import open_model
+from leadout.models.options import GgufOptions
+from leadout.models.remember import Findings
+from leadout.models.tuned import Library, remember, tuned_key
+from leadout.store import Progress, Resolved, resolve
+
+
+def tune_files(
+    target: str,
+    draft: str | None = None,
+    *,
+    options: GgufOptions | None = None,
+    threads: Sequence[int] = (),
+    offline: bool = False,
+    progress: Progress | None = None,
+    show: Show,
+) -> TuneReport:
+    """Tune a target, and a draft model for it, and keep the choice and what it costs.
+
+    Parameters
+    ----------
+    target, draft : str
+        Names or paths, as `leadout.load` takes them; None or a lookup's word tunes the target alone.
+    options : GgufOptions or None
+        How they are loaded, threads and cache formats aside.
+    threads : sequence of int
+        Thread counts to try; empty tries what the cores suggest.
+    offline : bool
+        Make no network call.
+    progress : Progress or None
+        Told of downloads.
+    show : callable
+        Told of measurements.
+
+    Raises
+    ------
+    InputError
+        If the options ask for a GPU: there is nothing to choose for it yet.
+    StoreError, ModelFileError, ProviderError
+        If files cannot be found or run.
+    VocabularyError
+        If the draft model's vocabulary is not the target's.
+    """
+    options = options or GgufOptions()
+    if options.n_gpu_layers != 0:
+        raise InputError(
+            f"n_gpu_layers is {options.n_gpu_layers}, but only the CPU can be tuned; leave it out"
+        )
+    files = resolve(target, offline=offline, progress=progress)
+    drafts = resolve(draft, offline=offline, progress=progress) if draft and is_model(draft) else None
+    if drafts is not None:
+        load_models(target, draft, options=options, offline=True).close()  # do they fit each other at all
+    ways = ways_to_try(get_args(Library), usable_cores())
+    if threads:
+        ways = [Way(provider=name, n_threads=n) for n in threads for name in get_args(Library)]
+    report = tune(
+        _opener(files, options),
+        ways,
+        None if drafts is None else _opener(drafts, options),
+        clock=perf_counter,
+        show=show,
+    )
+    _keep(report, files, drafts, options)
+    return report
+
+
+def _opener(files: Resolved, options: GgufOptions) -> Opener:
+    def open_one(way: Way) -> Model:
+        asked = replace(options, n_threads=way.n_threads, kv_type_k=way.kv_type, kv_type_v=way.kv_type)
+        return open_model(files.path, name=files.name, provider=way.provider, options=asked)
+
+    return open_one
+
+
+def _keep(report: TuneReport, files: Resolved, drafts: Resolved | None, options: GgufOptions) -> None:
+    """Remember the choice, then the costs under the key that the chosen way has when it is loaded."""
+    parts = read_header(files.path).parts
+    if drafts is None:
+        remember(tuned_key(parts), report.choice)
+        _keep_costs(report, files.path, None, options)
+        return
+    remember(tuned_key(parts, read_header(drafts.path).parts), report.choice)
+    _keep_costs(report, files.path, drafts.path, options)
+
+
+def _keep_costs(report: TuneReport, target: Path, draft: Path | None, options: GgufOptions) -> None:
+    models = load_models(target, draft, options=options, offline=True)
+    name = "lookups" if models.draft is None else models.draft.info.name
+    try:
+        keep(Findings("profiles"), profile_key(models), Memory.of_startup(report.startup(), name))
+    finally:
+        models.close()

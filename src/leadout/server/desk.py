@@ -1,0 +1,109 @@
+"""What every route needs: the model that was asked, who asks, and the ways to answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request, Response
+
+from leadout.server.json_response import JsonResponse
+from leadout.server.options import ServerOptions
+from leadout.server.record import Record
+from leadout.server.registry import Registry, Served
+from leadout.server.reply import Job, Piece, pieces
+from leadout.server.sse import EventStream, data_lines, while_connected
+
+Lines = Callable[[AsyncIterator[Mapping[str, object]]], AsyncGenerator[bytes, None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """Answers requests.
+
+    Parameters
+    ----------
+    registry : Registry
+    options : ServerOptions
+    """
+
+    registry: Registry
+    options: ServerOptions
+
+    @property
+    def documented(self) -> dict[str, Any]:
+        """What the description of every generating route says of its answers."""
+        error = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
+        told = {
+            400: "A field is wrong, unknown or not honoured; the message names it.",
+            401: "An API key is missing or wrong.",
+            404: "There is no such model.",
+            408: "The body came too slowly.",
+            413: "The body is too large.",
+            415: "The body is not sent as application/json.",
+            429: "Too many requests wait; Retry-After says when to come back.",
+            503: "The server is closing.",
+        }
+        streamed: dict[str, object] = {"application/json": {}, "text/event-stream": {}}
+        responses: dict[int | str, dict[str, Any]] = {
+            status: {"description": text, **error} for status, text in told.items()
+        }
+        responses[200] = {"description": "The answer, whole or as server-sent events.", "content": streamed}
+        return {"responses": responses, "response_class": JsonResponse}
+
+    async def served(self, request: Request, name: str) -> Served:
+        """The model of that name, noted in the request's record; raises RefusedError where there is none."""
+        served = await self.registry.get(name)
+        record_of(request).model = served.name
+        return served
+
+    def client(self, request: Request) -> str:
+        """Whose request it is: what is remembered of one is never used for another."""
+        client: str = request.scope.get("leadout.client", "")
+        return client
+
+    def deadline(self) -> float:
+        """When a request that begins now is given up, by the event loop's clock."""
+        return asyncio.get_running_loop().time() + self.options.request_timeout_s
+
+    def pieces(self, request: Request, job: Job) -> AsyncGenerator[Piece, None]:
+        """The pieces of a job's answers, followed by the request's record."""
+        return pieces(job, record_of(request))
+
+    async def whole(
+        self, request: Request, answer: Coroutine[Any, Any, Mapping[str, object]], job: Job
+    ) -> Response:
+        """The answer in one piece; cancelled when the client leaves."""
+        return JsonResponse(await while_connected(request.receive, answer, job.deadline))
+
+    async def stream(
+        self,
+        request: Request,
+        source: AsyncGenerator[Piece, None],
+        told: Callable[[AsyncIterator[Piece]], AsyncIterator[Mapping[str, object]]],
+        job: Job,
+        lines: Lines = data_lines,
+    ) -> Response:
+        """The answer as it comes; what is wrong with the request is told before, with its own status."""
+        record_of(request).is_stream = True
+
+        async def first() -> Piece:
+            return await anext(source)
+
+        piece = await while_connected(request.receive, first(), job.deadline)
+        return EventStream(lines(told(_after(piece, source))), source, self.options.send_timeout_s)
+
+
+async def _after(piece: Piece, source: AsyncGenerator[Piece, None]) -> AsyncGenerator[Piece, None]:
+    """The first piece and the rest."""
+    yield piece
+    async for each in source:
+        yield each
+
+
+def record_of(request: Request) -> Record:
+    """The record that the request came with."""
+    record: Record = request.scope["leadout.record"]
+    return record

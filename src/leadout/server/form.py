@@ -1,0 +1,137 @@
+"""What the bodies of requests have in common: strict fields, and those that say how to sample.
+
+A field that stands in no form is refused by name; so is a value of a known field that is not honoured.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from leadout.engine.params import Params
+from leadout.errors import InputError
+from leadout.server.refusal import refusal_of
+
+
+class Form(BaseModel):
+    """A JSON object whose fields are all known and are not converted from other types.
+
+    A field that is null is one that was left out.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_nulls(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def refused(reason: str) -> PydanticCustomError:
+    """An error whose message is the field's path and this reason, such as "is 3; only 1 is possible"."""
+    return PydanticCustomError("refused", "{reason}", {"reason": reason})
+
+
+def only(*allowed: object, because: str) -> AfterValidator:
+    """Lets None and these values pass; refuses others with the reason."""
+
+    def check(value: Any) -> Any:
+        if value is not None and value not in allowed:
+            raise refused(f"is not honoured with this value, as {because}; leave it out")
+        return value
+
+    return AfterValidator(check)
+
+
+Biases = Annotated[dict[str, float] | None, Field(description="Added to the logits of these token ids.")]
+Stop = Annotated[
+    str | list[str] | None, Field(description="The answer ends before the first of these texts.")
+]
+Speculation = Annotated[
+    Literal["off", "auto"] | int | None,
+    Field(
+        description="off decodes plainly, auto lets the schedule decide, a number 1..64 is the longest draft."
+    ),
+]
+Metadata = Annotated[dict[str, str] | None, Field(description="Accepted, and not used.")]
+Unused = Annotated[str | None, Field(description="Accepted, and not used.")]
+ServiceTier = Annotated[
+    str | None, only("auto", "default", because="there is one tier here"), Field(description="One tier.")
+]
+
+
+class SamplingForm(Form):
+    """The fields that become `Params`; what is left out has the defaults of `Params`."""
+
+    temperature: float | None = Field(None, description="0 always takes the most probable token.")
+    top_p: float | None = None
+    top_k: int | None = Field(None, description="Keep the k most probable tokens; 0 is off.")
+    min_p: float | None = Field(None, description="Drop tokens less probable than this times the best.")
+    repetition_penalty: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    logit_bias: Biases = None
+    seed: int | None = Field(None, description="The same text each time, with any draft.")
+    speculation: Speculation = None
+
+    def to_params(
+        self,
+        *,
+        max_tokens: int | None = None,
+        n: int | None = None,
+        stop: str | list[str] | None = None,
+        logprobs: int | None = None,
+    ) -> Params:
+        """The request's parameters.
+
+        Raises
+        ------
+        RefusedError
+            If a value is outside its range; names the field.
+        """
+        defaults = Params()
+        try:
+            return Params(
+                temperature=_or(self.temperature, defaults.temperature),
+                top_p=_or(self.top_p, defaults.top_p),
+                top_k=_or(self.top_k, defaults.top_k),
+                min_p=_or(self.min_p, defaults.min_p),
+                repetition_penalty=_or(self.repetition_penalty, defaults.repetition_penalty),
+                frequency_penalty=_or(self.frequency_penalty, defaults.frequency_penalty),
+                presence_penalty=_or(self.presence_penalty, defaults.presence_penalty),
+                logit_bias=_biases(self.logit_bias or {}),
+                seed=self.seed,
+                max_tokens=max_tokens,
+                n=_or(n, defaults.n),
+                stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
+                logprobs=logprobs,
+                speculate=self.speculation != "off",
+                longest_draft=self._longest_draft(),
+            )
+        except InputError as error:
+            raise refusal_of(error, {*type(self).model_fields, "max_tokens", "n", "stop"}) from error
+
+    def _longest_draft(self) -> int | None:
+        k = self.speculation
+        if not isinstance(k, int):
+            return None
+        if not 1 <= k <= 64:
+            raise InputError(f"speculation is {k}; it must be off, auto or a whole number in 1..64")
+        return k
+
+
+def _or(value: Any, default: Any) -> Any:
+    return default if value is None else value
+
+
+def _biases(given: dict[str, float]) -> dict[int, float]:
+    biases = {}
+    for token, bias in given.items():
+        if not (token.isascii() and token.isdigit()) or len(token) > 9:
+            raise InputError(f"logit_bias has {token!r}; its keys must be token ids, in decimal digits")
+        biases[int(token)] = bias
+    return biases

@@ -1,0 +1,125 @@
+"""What is checked before a route sees a request: the name it was sent to, its key, its size and its pace."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from leadout.server.options import ServerOptions
+from leadout.server.refusal import RefusedError
+
+OPEN_PATHS = frozenset({"/health", "/ready"})
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+class Guard:
+    """Refuses wrong host names, missing keys, and bodies that are too large, too slow or of the wrong type.
+
+    Parameters
+    ----------
+    app : ASGIApp
+    options : ServerOptions
+    """
+
+    def __init__(self, app: ASGIApp, options: ServerOptions) -> None:
+        self._app, self._options = app, options
+        self._hosts = (*_LOOPBACK_NAMES, *options.allowed_hosts)
+        self._keys = [_digest(key) for key in options.api_keys]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        try:
+            self._check_host(headers)
+            self._check_key(scope, headers)
+            self._check_body(scope, headers)
+        except RefusedError as refusal:
+            await refusal.response()(scope, receive, send)
+            return
+        body = _Body(receive, self._options)
+        await self._app(scope, body.receive, send)
+
+    def _check_host(self, headers: Headers) -> None:
+        """On a loopback address, a page of another site must not reach the server by a name of its own."""
+        is_checked = self._options.is_loopback or bool(self._options.allowed_hosts)
+        host = _host_name(headers.get("host", ""))
+        if is_checked and host not in self._hosts:
+            raise RefusedError(
+                403,
+                f"this server is not called {host[:80]!r}; use localhost, or start it with --allowed-host",
+                code="host_not_allowed",
+            )
+
+    def _check_key(self, scope: Scope, headers: Headers) -> None:
+        """Compare with every key, each time for as long, and note whose request it is."""
+        if not self._keys or scope["path"] in OPEN_PATHS or scope["method"] == "OPTIONS":
+            return
+        kind, _, bearer = headers.get("authorization", "").partition(" ")
+        given = _digest(bearer.strip() if kind.lower() == "bearer" else headers.get("x-api-key", ""))
+        matches = [hmac.compare_digest(given, key) for key in self._keys]
+        if not any(matches):
+            raise RefusedError(401, "an API key is needed: Authorization: Bearer KEY", code="invalid_api_key")
+        scope["leadout.client"] = given.hex()
+
+    def _check_body(self, scope: Scope, headers: Headers) -> None:
+        if scope["method"] not in ("POST", "PUT", "PATCH"):
+            return
+        size, limit = headers.get("content-length", ""), self._options.max_body_bytes
+        if size.isdigit() and int(size) > limit:
+            raise too_large(limit)
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise RefusedError(
+                415, f"the body must be sent as application/json, not as {kind[:40] or 'nothing'!r}"
+            )
+
+
+class _Body:
+    """A request's body, as long as it is small and quick enough."""
+
+    def __init__(self, receive: Receive, options: ServerOptions) -> None:
+        self._receive, self._options = receive, options
+        self._n_left = options.max_body_bytes
+        self._deadline = asyncio.get_running_loop().time() + options.body_timeout_s
+        self._is_whole = False
+
+    async def receive(self) -> Message:
+        """The next message; raises RefusedError where the body is not to be had."""
+        if self._is_whole:
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
+        except TimeoutError as error:
+            raise RefusedError(
+                408, f"the body did not come within {self._options.body_timeout_s:g} seconds"
+            ) from error
+        self._n_left -= len(message.get("body", b""))
+        if self._n_left < 0:
+            raise too_large(self._options.max_body_bytes)
+        self._is_whole = not message.get("more_body", False)
+        return message
+
+
+def too_large(limit: int) -> RefusedError:
+    """The 413."""
+    return RefusedError(413, f"the body is larger than {limit} bytes; send less, or start with --max-body")
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+
+
+def _host_name(host: str) -> str:
+    """The name in a Host header, without its port; lower case."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0] if host.count(":") == 1 else host

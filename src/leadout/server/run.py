@@ -1,0 +1,90 @@
+"""Listening: a socket, uvicorn on it, and signals that end it gracefully."""
+
+from __future__ import annotations
+
+import math
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from leadout.engine.engine import Engine
+from leadout.errors import InputError
+from leadout.server.app import make_app
+from leadout.server.batcher import Batcher
+from leadout.server.logs import configure_logs
+from leadout.server.options import ServerOptions
+from leadout.server.registry import LoadedModels, Served
+
+_BACKLOG = 2048
+
+
+def listen(options: ServerOptions) -> socket.socket:
+    """A socket at the address that was asked for.
+
+    Raises
+    ------
+    InputError
+        If nobody can listen there.
+    """
+    host = options.host.strip("[]")
+    try:
+        family = socket.getaddrinfo(host, options.port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, options.port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise InputError(
+            f"cannot listen at {options.host}:{options.port}: {error.strerror or error}; "
+            "give another --host or --port"
+        ) from error
+
+
+def url_of(listening: socket.socket) -> str:
+    """Where clients find it."""
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def serve_engine(engine: Engine, listening: socket.socket, options: ServerOptions, *, name: str = "") -> None:
+    """Serve one model until SIGTERM or Ctrl-C; the engine is closed then.
+
+    Parameters
+    ----------
+    engine : Engine
+    listening : socket
+        See `listen`.
+    options : ServerOptions
+    name : str
+        What requests call the model; "" is its own name.
+    """
+    configure_logs(options.log_format)
+    served = Served.of(engine, Batcher(engine, max_queued=options.max_queued), name)
+    run_app(make_app(LoadedModels({served.name: served}), options), listening, options)
+
+
+def run_app(app: ASGIApp, listening: socket.socket, options: ServerOptions) -> None:
+    """Serve until SIGTERM or Ctrl-C; what runs then may go on for the grace time."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=math.ceil(options.grace_s),
+    )
+    with _signals_are_taken():
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+@contextmanager
+def _signals_are_taken() -> Iterator[None]:
+    """Uvicorn raises the signals that ended it once more; they have been obeyed by then."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda *_: None) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,50 @@
+"""`leadout tune` on tiny files: tables, JSON, and what the other commands make of it."""
+
+import json
+
+import pytest
+from commands import leadout
+
+
+@pytest.fixture(scope="module")
+def tuned(tiny, tiny_draft, tmp_path_factory):
+    """A cache folder in which a pair was tuned, and what that printed."""
+    cache = {"LEADOUT_CACHE": str(tmp_path_factory.mktemp("cache"))}
+    done = leadout("tune", tiny, "--draft", tiny_draft, "--threads", "1", "--offline", **cache)
+    assert done.returncode == 0, done.stderr
+    return cache, done.stdout
+
+
+def test_it_prints_what_it_measured_and_chose(tuned):
+    _, printed = tuned
+    for word in ("target", "tokens/s", "acceptance", "round, ms", "ik, 1 thread *"):
+        assert word in printed
+    assert printed.splitlines()[-1].startswith("chosen: ")
+
+
+def test_the_choice_is_used_from_then_on_and_said(tuned, tiny, tiny_draft):
+    cache, printed = tuned
+    reason = printed.splitlines()[-1].removeprefix("chosen: ")
+    run = ("run", tiny, "--draft", tiny_draft, "--max-tokens", "8", "--temperature", "0", "-p", "the quick")
+    done = leadout(*run, **cache)
+    assert done.returncode == 0, done.stderr
+    assert f"(tuned: {reason})" in " ".join(done.stderr.split())
+    assert "costs measured in" not in done.stderr  # the thorough measurement was kept
+    asked = leadout(*run, "--provider", "llama", **cache)
+    assert "through llama (asked for)" in " ".join(asked.stderr.split())
+
+
+def test_it_gives_one_json_object(tiny, tmp_path):
+    done = leadout("tune", tiny, "--threads", "1", "--json", LEADOUT_CACHE=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert set(report) == {"choice", "targets", "caches", "drafts", "pairs", "failures"}
+    assert report["choice"]["draft"] is None
+    assert {each["provider"] for each in report["targets"]} <= {"ik", "llama"}
+    assert all(each["tokens_per_s"] > 0 for each in report["targets"])
+
+
+def test_a_missing_file_is_one_clear_line(tmp_path):
+    done = leadout("tune", tmp_path / "nothing.gguf", LEADOUT_CACHE=str(tmp_path))
+    assert done.returncode == 2
+    assert "nothing.gguf" in done.stderr
