@@ -142,14 +142,14 @@ def test_engine_that_ends_at_once(tiny, tmp_path):
         (("vllm", "a/b", "-k", "3", "--dry-run"), "-k can only be given with drafts"),
         (("vllm", "a/b", "--draft", "ngram", "-k", "0", "--dry-run"), "k is 0"),
         (("ollama", "a", "--draft", "ngram", "--dry-run"), "Ollama cannot draft with ngram"),
-        (("llama-server", "a.gguf", "--draft", "suffix", "--dry-run"), "llama-server cannot draft with suffix"),
+        (("llama-server", "a.gguf", "--draft", "suffix", "--dry-run"), "llama-server cannot draft with suffix"),  # noqa: E501
         (("llama-server", "missing.gguf", "--dry-run"), "missing.gguf does not exist"),
         (("vllm", "a/b", "--json"), "--json shows what would be run; give it with --dry-run"),
         (("vllm", "a/b", "--for-version", "0.33.0"), "give it with --dry-run or --write"),
         (("vllm", "a/b", "--for-version", "new", "--dry-run"), "--for-version is 'new'"),
-        (("vllm", "a/b", "--dry-run", "--", "--speculative-model", "d"), "--speculative-model: the flag of 0.5 to 0.8"),
-        (("sglang", "a/b", "--dry-run", "--", "--speculative-draft-model-path", "d"), "ignores it without a word"),
-        (("vllm", "a/b", "--program", "/no/such", "--dry-run"), "/no/such is not installed here or not on PATH"),
+        (("vllm", "a/b", "--dry-run", "--", "--speculative-model", "d"), "--speculative-model: the flag of 0.5 to 0.8"),  # noqa: E501
+        (("sglang", "a/b", "--dry-run", "--", "--speculative-draft-model-path", "d"), "ignores it without a word"),  # noqa: E501
+        (("vllm", "a/b", "--program", "/no/such", "--dry-run"), "/no/such is not installed here or not on PATH"),  # noqa: E501
     ],
 )  # fmt: skip
 def test_mistake_is_one_line(arguments, said):
@@ -171,4 +171,4 @@ def test_other_vocabulary_is_refused_before_the_engine_is_asked(tiny, tmp_path):
 
     other = write_tiny_gguf(tmp_path / "other.gguf", architecture="gemma3")
     done = leadout("launch", "llama-server", tiny, "--draft", other, "--dry-run")
-    assert_one_line(done, 2, "answer at plain speed and say nothing", "not compatible")
+    assert_one_line(done, 2, "answer at plain speed and say nothing", "of another vocabulary")

@@ -262,8 +262,8 @@ def test_what_is_no_constraint_is_refused():
         Params(constraint="json")
 
 
-@pytest.mark.parametrize("longest_draft", [1, 2, None])
-def test_no_round_drafts_more_than_the_request_allows(longest_draft):
+@pytest.mark.parametrize("max_draft", [1, 2, None])
+def test_no_round_drafts_more_than_the_request_allows(max_draft):
     drafter = ScriptedDrafter.always(1)
-    engine(model(), drafter, 4).generate([1], replace(GREEDY, max_tokens=12, longest_draft=longest_draft))
-    assert max(k for _, _, k in drafter.asked) == (longest_draft or 4)
+    engine(model(), drafter, 4).generate([1], replace(GREEDY, max_tokens=12, max_draft=max_draft))
+    assert max(k for _, _, k in drafter.asked) == (max_draft or 4)

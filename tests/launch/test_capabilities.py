@@ -14,8 +14,16 @@ LLAMA = ENGINES["llama-server"].installation
 
 @pytest.mark.parametrize(
     ("text", "numbers"),
-    [("0.33.0", (0, 33)), ("v0.5.23", (0, 5, 23)), ("0.33.0rc1", (0, 33)), ("1.2", (1, 2)), ("b11434", ()), ("", ())],
-)  # fmt: skip
+    [
+        ("0.33.0", (0, 33)),
+        ("v0.5.23", (0, 5, 23)),
+        ("0.33.0rc1", (0, 33)),
+        ("1.2", (1, 2)),
+        ("b11434", (11434,)),
+        ("unknown", ()),
+        ("", ()),
+    ],
+)
 def test_versions_are_compared_as_numbers(text, numbers):
     assert version_of(text) == numbers
 

@@ -171,7 +171,8 @@ def serving(**options):
 def test_sglang_draft_model_gives_algorithm_and_all_three_numbers():
     setup = set_up(plan("sglang"), "sglang")
     assert line(setup) == (
-        "python3 -m sglang.launch_server --model-path /m/target --host 127.0.0.1 --port 30000 --enable-metrics "
+        "python3 -m sglang.launch_server --model-path /m/target --host 127.0.0.1 --port 30000 "
+        "--enable-metrics "
         "--speculative-algorithm STANDALONE --speculative-draft-model-path /m/draft "
         "--speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4"
     )
@@ -190,7 +191,9 @@ def test_sglang_ngram():
     assert line(setup).endswith("--speculative-algorithm NGRAM --speculative-num-draft-tokens 12")
 
 
-@pytest.mark.parametrize(("architecture", "algorithm"), [("LlamaForCausalLMEagle3", "EAGLE3"), ("LlamaForCausalLMEagle", "EAGLE")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("architecture", "algorithm"), [("LlamaForCausalLMEagle3", "EAGLE3"), ("LlamaForCausalLMEagle", "EAGLE")]
+)
 def test_sglang_algorithm_comes_from_the_drafts_architecture(architecture, algorithm):
     setup = set_up(plan("sglang", head=architecture), "sglang")
     assert setup.argv[setup.argv.index("--speculative-algorithm") + 1] == algorithm
@@ -376,7 +379,8 @@ def test_ollama_plain_model_with_parameters():
 def test_mlx_lm_draft_model():
     setup = set_up(plan("mlx-lm"), "mlx-lm")
     assert line(setup) == (
-        "mlx_lm.server --model /m/target --host 127.0.0.1 --port 8080 --draft-model /m/draft --num-draft-tokens 3"
+        "mlx_lm.server --model /m/target --host 127.0.0.1 --port 8080 "
+        "--draft-model /m/draft --num-draft-tokens 3"
     )
     assert any("turns off the batching" in warning for warning in setup.warnings)
 

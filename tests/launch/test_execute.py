@@ -94,7 +94,7 @@ def test_engine_that_ends_before_it_is_ready(served, tmp_path):
 
 
 def test_engine_that_never_answers_is_ended(served):
-    with pytest.raises(BackendError, match="did not answer at .*/never in time.*--ready-timeout"):
+    with pytest.raises(BackendError, match=r"did not answer at .*/never in time.*--ready-timeout"):
         execute(changed(served, health="/never"), os.environ, say=lambda _: None, ready_s=2)
     assert not answers(served.url + "/health")
 

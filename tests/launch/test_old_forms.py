@@ -11,13 +11,13 @@ from leadout.launch.old_forms_table import TABLE, table_of
 
 # (engine, version, arguments, variables, what the message says)
 OLD = [
-    ("vllm", "0.33.0", ["speculative_model=D"], {}, r"^speculative_model: .*0\.5 to 0\.8.*speculative_config="),
+    ("vllm", "0.33.0", ["speculative_model=D"], {}, r"^speculative_model: .*0\.5 to 0\.8.*speculative_config="),  # noqa: E501
     ("vllm", "0.33.0", ["--speculative-model", "D"], {}, "--speculative-config"),
     ("vllm", "0.33.0", ["--num-speculative-tokens=5"], {}, "num_speculative_tokens"),
     ("vllm", "0.33.0", ["--ngram-prompt-lookup-max", "4"], {}, "prompt_lookup_max"),
     ("vllm", "0.33.0", ["--speculative-draft-tensor-parallel-size", "1"], {}, "draft_tensor_parallel_size"),
     ("vllm", "0.33.0", ["-sc", '{"disable_by_batch_size": 8}'], {}, "num_speculative_tokens_per_batch_size"),
-    ("vllm", "0.33.0", ["--speculative-disable-by-batch-size", "8"], {}, "num_speculative_tokens_per_batch_size"),
+    ("vllm", "0.33.0", ["--speculative-disable-by-batch-size", "8"], {}, "num_speculative_tokens_per_batch_size"),  # noqa: E501
     ("vllm", "0.22.1", ["-sc", '{"speculative_token_tree": "[(0,)]"}'], {}, "a chain"),
     ("vllm", "0.22.1", ["-sc", '{"rejection_sample_method": "strict"}'], {}, '"standard"'),
     ("vllm", "0.33.0", ["-sc.rejection-sample-method", "probabilistic"], {}, "draft_sample_method"),
@@ -78,7 +78,7 @@ OLD = [
     ("llama-server", "", ["--spec-stage", "x"], {}, r"ik_llama\.cpp's"),
     ("llama-server", "", [], {"LLAMA_ARG_DRAFT_MAX": "16"}, "LLAMA_ARG_SPEC_DRAFT_N_MAX"),
     ("llama-server", "", [], {"LLAMA_ARG_DRAFT_MIN": "1"}, "LLAMA_ARG_SPEC_DRAFT_N_MIN"),
-    ("llama-server", "", [], {"LLAMA_ARG_DRAFT_P_MIN": "0.75"}, "ignored without a word.*LLAMA_ARG_SPEC_DRAFT_P_MIN"),
+    ("llama-server", "", [], {"LLAMA_ARG_DRAFT_P_MIN": "0.75"}, "ignored without a word.*LLAMA_ARG_SPEC_DRAFT_P_MIN"),  # noqa: E501
     ("llama-server", "", ["speculative.n_max=8"], {}, "ignored without a word"),
     ("llama-server", "", ['{"speculative.p_min": 0.5}'], {}, "ignored without a word"),
 ]  # fmt: skip

@@ -150,8 +150,6 @@ class Rounds:
         if not session.speculation.enabled or session.position == 0 or n_pending > 1:
             return 0
         k = self._schedule.plan(session.slot)
-        if session.params.longest_draft is not None:
-            k = min(k, session.params.longest_draft)
         why = why_none_fits(k, self._widths, self._target.info.name) if k > 0 else ""
         if why:  # nothing drafted teaches nothing, so k would stay there
             session.stop_drafting(why)

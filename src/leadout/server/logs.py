@@ -31,7 +31,7 @@ class LineFormatter(logging.Formatter):
         error = self.formatException(record.exc_info) if record.exc_info else ""
         if self._is_json:
             told = {"time": when, "level": record.levelname.lower(), "event": record.getMessage(), **fields}
-            return json.dumps(told | {"error": error} if error else told)
+            return json.dumps(told | {"error": error} if error else told, default=str)
         said = " ".join(f"{name}={_short(value)}" for name, value in fields.items())
         line = f"{when} {record.levelname.lower()} {record.getMessage()} {said}".rstrip()
         return f"{line}\n{error}" if error else line
@@ -49,4 +49,4 @@ def configure_logs(log_format: LogFormat) -> None:
 
 
 def _short(value: object) -> str:
-    return value if isinstance(value, str) and value and " " not in value else json.dumps(value)
+    return value if isinstance(value, str) and value and " " not in value else json.dumps(value, default=str)
