@@ -154,7 +154,7 @@ class Rounds:
         if why:  # nothing drafted teaches nothing, so k would stay there
             session.stop_drafting(why)
             return 0
-        return self._fitting(min(k, session.room - 1))
+        return self._fitting(min(k, session.room - 1, session.params.max_draft or k))
 
     def _fitting(self, k: int) -> int:
         """The longest draft up to k whose verify width is allowed."""
