@@ -60,7 +60,7 @@ SCHEMAS = {
 
 
 def walked(state, choose, limit=400):
-    """The tokens of an answer that `choose` takes from the masks, without its end; None when it is too long."""
+    """An answer that `choose` takes from the masks, without its end token; None when it is too long."""
     tokens = []
     while not state.is_over:
         if len(tokens) == limit:
@@ -263,7 +263,7 @@ def test_wrong_patterns_and_grammars_are_refused_with_the_reason(grammar, reason
 def test_a_grammar_that_needs_too_much_work_for_a_step_ends_in_an_error():
     rules = "\n".join(f"a{i}: a{i + 1} a{i + 1}" for i in range(40))
     state = GRAMMARS.compile(lark(f'start: a0\n{rules}\na40: "x"')).begin()
-    with pytest.raises(InputError, match="cannot be followed any further: .*Too many items"):
+    with pytest.raises(InputError, match=r"cannot be followed any further: .*Too many items"):
         walked(state, min)
 
 
@@ -273,7 +273,7 @@ def test_a_grammar_that_needs_too_much_work_for_a_step_ends_in_an_error():
         (lambda: json_schema([]), r"schema is \[\]; it must be a JSON schema, which is an object"),
         (lambda: json_schema({"const": float("nan")}), "cannot be written as JSON"),
         (lambda: json_schema({"const": object()}), "cannot be written as JSON"),
-        (lambda: json_schema({"const": "x" * MAX_CHARACTERS}), f"schema has 1000.* {MAX_CHARACTERS} are the most"),
+        (lambda: json_schema({"const": "x" * MAX_CHARACTERS}), "schema has 1000.* 100000 are the most"),
         (lambda: regex(""), "pattern is ''; it must be text, and not empty"),
         (lambda: regex("x" * MAX_CHARACTERS), f"pattern has 1000.* {MAX_CHARACTERS} are the most"),
         (lambda: lark(7), "grammar is 7; it must be text, and not empty"),
