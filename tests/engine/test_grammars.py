@@ -140,9 +140,8 @@ def test_the_state_is_that_of_the_committed_tokens_after_every_round(kind):
         answer = batch.join(one.request(list(WRONG.encode()), params))
         while batch.running:
             progress = batch.step()
-            n_rejected += sum(
-                e.drafted - e.accepted for p in progress for e in p.events if hasattr(e, "drafted")
-            )
+            rounds = [event for each in progress for event in each.events if isinstance(event, Round)]
+            n_rejected += sum(each.drafted - each.accepted for each in rounds)
             session, rebuilt = answer.session, constraint.begin()
             for token in session.context[session.n_prompt :]:
                 rebuilt.advance(token)
@@ -159,9 +158,8 @@ def test_forced_tokens_are_counted_and_each_saves_a_pass():
     plain = engine(byte_model(1)).generate([65], params)
     result = engine(byte_model(1), HybridDrafter([NgramDrafter()]), 8).generate([65], params)
     assert result.ids == plain.ids
-    assert (
-        result.usage.forced == result.usage.accepted == plain.usage.target_passes - result.usage.target_passes
-    )
+    n_saved = plain.usage.target_passes - result.usage.target_passes
+    assert result.usage.forced == result.usage.accepted == n_saved > 0
     assert result.to_json()["forced"] == result.usage.forced
     assert (plain.usage.forced, plain.usage.target_passes) == (0, len(plain.ids))
 
