@@ -71,14 +71,17 @@ class Record:
     def end(self, status: int) -> dict[str, object]:
         """The request is over, with this status; everything that is known of it."""
         self._metrics.answered(self.route, status, self.seconds)
+        text = {"prompts": self._prompts, "answers": list(self._answers.values())}
+        return {**self.told(status), **(text if self._shows_text else {})}
+
+    def told(self, status: int) -> dict[str, object]:
+        """What is known of it, without its text."""
         told: dict[str, object] = {"id": self.id, "route": self.route, "status": status}
         told["seconds"] = round(self.seconds, 4)
         if self.model:
             told |= {"model": self.model, "stream": self.is_stream}
         if self._first_s is not None:
             told |= {"first_token_s": round(self._first_s, 4), **self._counts, "finish": self._reasons}
-        if self._shows_text:
-            told |= {"prompts": self._prompts, "answers": list(self._answers.values())}
         return told
 
     def _start(self, event: Started) -> None:
