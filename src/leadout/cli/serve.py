@@ -54,6 +54,7 @@ SERVER = Group(
         Flag("grace_s", "Seconds that running requests get at the end.", names=("--grace",), metavar="S"),
         Flag("log_format", "How log lines are written."),
         Flag("log_prompts", "Show prompts and answers in the log.", names=("--log-prompts",)),
+        Flag("otel", "Export spans where the OTEL_* variables say.", names=("--otel",)),
     ),
 )
 

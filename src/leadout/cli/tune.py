@@ -39,8 +39,8 @@ def tune(
     options: GgufOptions,
 ) -> None:
     """Try libraries, threads and cache formats on these files; what is fastest is used from then on."""
-    from leadout.cli.tune_files import tune_files
     from leadout.cli.progress import BarProgress, StepProgress
+    from leadout.cli.tune_files import tune_files
 
     with StepProgress(is_quiet=json) as progress:
         report = tune_files(

@@ -77,6 +77,22 @@ def shape(logits: Logits, sampling: Sampling, history: History | None = None) ->
     return Distribution(ids=ids, probs=weights / weights.sum())
 
 
+def only(logits: Logits, allowed: NDArray[np.bool_]) -> Logits:
+    """A copy of a row that forbids all ids but those allowed, both of shape (V,): the grammar mask.
+
+    Its place is behind bias and penalties; as these are finite, and forbidden stays forbidden, it may as well
+    come first.
+
+    Raises
+    ------
+    BackendError
+        If the mask has another length than the row.
+    """
+    if allowed.shape != logits.shape:
+        raise BackendError(f"a mask of shape {allowed.shape} does not fit a row of shape {logits.shape}")
+    return np.where(allowed, logits, logits.dtype.type(-math.inf))
+
+
 def logprob(logits: Logits, token: int) -> float:
     """Natural log probability of `token` under the plain softmax of a row, shape (V,); -inf if forbidden.
 

@@ -12,6 +12,7 @@ from itertools import accumulate
 from operator import mul
 from typing import Protocol
 
+from leadout.core.constraint import ConstraintState
 from leadout.core.noise import Noise, Source
 from leadout.core.values import History, Proposal, Sampling
 from leadout.models.conversation import Conversation
@@ -173,6 +174,9 @@ class DraftRequest:
         Where unseeded draws come from.
     judge : Judge
         Decides how much of `k` is worth drafting.
+    constraint : ConstraintState or None
+        Where the answer stands in what it is bound to. A drafter may move it ahead while it drafts, and
+        leaves it where it was; one that draws must draw from rows that the masks were applied to.
     """
 
     slot: int
@@ -184,6 +188,7 @@ class DraftRequest:
     noise: Noise | None
     source: Source
     judge: Judge = field(default_factory=Willing)
+    constraint: ConstraintState | None = None
 
 
 class Drafter(Protocol):

@@ -1,8 +1,9 @@
 """Several drafters as one: each round, what is predicted to pay most for that slot.
 
-Lookups propose first, since that costs next to nothing; the draft model is asked where it promises more, or
-to go on where a lookup ends. What is taken follows from the committed text and from confidences, never from
-tokens that were drawn, so each row stays the distribution its token was drawn from.
+Tokens that a constraint forces and lookups come first, since they cost next to nothing; the draft model is
+asked where it promises more, or to go on where a lookup ends. What is taken follows from the committed text
+and from confidences, never from tokens that were drawn, so each row stays the distribution its token was
+drawn from.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Protocol
 
+from leadout.core.constraint import ahead
 from leadout.core.values import Distribution, Proposal
 from leadout.drafters.base import Drafter, DraftPrompt, DraftRequest
+from leadout.drafters.forced import forced, held_to
 from leadout.errors import InputError
 
 _NOTHING = Proposal()
@@ -94,37 +97,41 @@ class HybridDrafter:
         model = self._model
         if model is None:
             return best
-        asked = []
-        for at, request in enumerate(requests):
-            if model.blocked(request.slot):
-                continue
-            run = best[at]
-            if request.judge.promise(model.name, model.n_unread(request)) > worths[at]:
-                asked.append((at, _NOTHING, request))
-            elif (tail := _tail(request, run, model)) is not None:
-                asked.append((at, run, tail))
-        if asked:
-            drafts = model.propose([request for _, _, request in asked])
-            for (at, run, _), draft in zip(asked, drafts, strict=True):
-                best[at] = _joined(run, draft) if draft.tokens else best[at]
+        with ExitStack() as walks:
+            asked = []
+            for at, request in enumerate(requests):
+                if model.blocked(request.slot):
+                    continue
+                run = best[at]
+                if request.judge.promise(model.name, model.n_unread(request)) > worths[at]:
+                    asked.append((at, _NOTHING, request))
+                elif (tail := _tail(request, run, model, walks)) is not None:
+                    asked.append((at, run, tail))
+            drafts = model.propose([request for _, _, request in asked]) if asked else []
+        for (at, run, _), draft in zip(asked, drafts, strict=True):
+            best[at] = _joined(run, draft) if draft.tokens else best[at]
         return best
 
     def _look_up(self, requests: Sequence[DraftRequest]) -> tuple[list[Proposal], list[float]]:
         """For each request the lookup proposal of the highest worth, or an empty one; and its worth."""
         best = [Proposal(drafter=self.name) for _ in requests]
         worths = [0.0] * len(requests)
-        for lookup in self._lookups:
-            for at, proposal in enumerate(lookup.propose(requests)):
+        for proposals in (map(forced, requests), *(lookup.propose(requests) for lookup in self._lookups)):
+            for at, (request, found) in enumerate(zip(requests, proposals, strict=True)):
+                proposal = held_to(request, found)
                 if not proposal.tokens:
                     continue
-                weighed = requests[at].judge.weigh(proposal.drafter, proposal.confidences)
+                weighed = request.judge.weigh(proposal.drafter, proposal.confidences)
                 if weighed.worth > worths[at]:
                     best[at], worths[at] = proposal.first(weighed.k), weighed.worth
         return best, worths
 
 
-def _tail(request: DraftRequest, run: Proposal, model: DraftModel) -> DraftRequest | None:
-    """The request to go on after `run`, or None when that is not worth it."""
+def _tail(request: DraftRequest, run: Proposal, model: DraftModel, walks: ExitStack) -> DraftRequest | None:
+    """The request to go on after `run`, or None when that is not worth it.
+
+    Its constraint is moved behind the run until `walks` are closed.
+    """
     length = len(run.tokens)
     if not 0 < length < request.k:
         return None
@@ -136,7 +143,14 @@ def _tail(request: DraftRequest, run: Proposal, model: DraftModel) -> DraftReque
         position=request.position + length,
     )
     judge = request.judge.after_run(model.name, run, model.n_unread(tail))
-    return None if judge is None else replace(tail, judge=judge)
+    if judge is None:
+        return None
+    if request.constraint is not None:
+        walk = walks.enter_context(ahead(request.constraint))
+        walk.go_to(run.tokens)
+        if walk.is_over:
+            return None
+    return replace(tail, judge=judge)
 
 
 def _joined(run: Proposal, draft: Proposal) -> Proposal:

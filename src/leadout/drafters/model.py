@@ -8,19 +8,24 @@ verified token is decoded twice. A draft that nobody asks for is not kept up to 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leadout.core import law
+from leadout.core.constraint import Mask, Walk, ahead
 from leadout.core.values import Distribution, History, Proposal, Sampling
 from leadout.drafters.base import DraftPrompt, DraftRequest
 from leadout.drafters.prefix import common_prefix
+from leadout.drafters.token_map import TokenMap
 from leadout.errors import BackendError, InputError, RollbackError
 from leadout.models.base import Chunk, Model
 
 PREFILL_BATCH = 512
+_WORTH_SHARING = 16  # tokens; fewer are read about as fast as they are copied
 
 
 @dataclass(slots=True)
@@ -39,6 +44,7 @@ class _Draft:
     request: DraftRequest
     k: int
     sampling: Sampling
+    walk: Walk | None = None  # along the request's constraint, behind the tokens
     tokens: list[int] = field(default_factory=list)
     rows: list[Distribution] = field(default_factory=list)
     confidences: list[float] = field(default_factory=list)  # of each row seen
@@ -48,7 +54,7 @@ class _Draft:
     def is_point(self) -> bool:
         """True when tokens are argmaxes of logits that nothing but the model shapes."""
         law_is_bare = not self.sampling.logit_bias and not self.sampling.has_penalties
-        return self.sampling.is_greedy and law_is_bare
+        return self.sampling.is_greedy and law_is_bare and self.walk is None
 
     def draw(self, drafter: str, logits: NDArray[np.float32]) -> None:
         """Draw the next token from the request's law over these logits, shape (V,), unless it is not wanted.
@@ -56,6 +62,12 @@ class _Draft:
         Whether it is, is decided by the row and before the token is drawn.
         """
         request, judge = self.request, self.request.judge
+        allowed = None if self.walk is None else self.walk.mask()
+        if allowed is not None:
+            logits = law.only(logits, _fitted(allowed, logits.size))
+            self.is_over = not np.isfinite(logits).any()  # only the target knows what is allowed here
+            if self.is_over:
+                return
         row = None if self.is_point else law.shape(logits, self.sampling, self._history())
         if judge.wants_confidences:
             if row is None or self.sampling.is_greedy:  # a point mass, which believes in anything
@@ -74,14 +86,35 @@ class _Draft:
             token = request.noise.draw(row, request.position + len(self.tokens))
         self.tokens.append(token)
         self.rows.append(row)
+        if self.walk is not None:
+            self.walk.advance(token)
+            self.is_over = self.walk.is_over
 
     def _history(self) -> History:
         history = self.request.history
         return history.after(self.tokens) if self.sampling.has_penalties else history
 
 
+class Mender(Protocol):
+    """Looks at the last token of a text, which might have been another, longer one had the text gone on."""
+
+    def mend(self, slot: int, token: int, row: NDArray[np.float32]) -> NDArray[np.float32] | None:
+        """The row to draw a token from that replaces the last one; None to go on after it.
+
+        Parameters
+        ----------
+        slot : int
+        token : int
+            The last token of the text.
+        row : float32 array, shape (V,)
+            The draft model's logits before it.
+        """
+
+
 class ModelDrafter:
-    """Drafts with a smaller model of the same vocabulary; all slots step together.
+    """Drafts with a smaller model; all slots step together.
+
+    It reads ids of its own vocabulary, which mostly is the target's as well.
 
     Parameters
     ----------
@@ -91,6 +124,13 @@ class ModelDrafter:
         Ids that stand for something else in the target, or do not exist there; never proposed.
     prefill_batch : int >= 1
         Longest piece of a prompt that is read in one pass.
+    token_map : TokenMap or None
+        Where the target has other ids: what is proposed, and the rows it is drawn from, go through this.
+    mender : Mender or None
+        Asked before each draft whether to redraw the last token read; then the first token proposed stands
+        in its place.
+    name : str
+        What to call it in reports; the model's name by default.
 
     Raises
     ------
@@ -99,7 +139,14 @@ class ModelDrafter:
     """
 
     def __init__(
-        self, model: Model, *, forbidden: Collection[int] = (), prefill_batch: int = PREFILL_BATCH
+        self,
+        model: Model,
+        *,
+        forbidden: Collection[int] = (),
+        prefill_batch: int = PREFILL_BATCH,
+        token_map: TokenMap | None = None,
+        mender: Mender | None = None,
+        name: str = "",
     ) -> None:
         info = model.info
         if info.rollback == "none":
@@ -109,12 +156,15 @@ class ModelDrafter:
         self._model = model
         self._forbidden = np.array(sorted(i for i in forbidden if i < info.n_vocab), dtype=np.int64)
         self._batch = prefill_batch
+        self._map, self._mender = token_map, mender
+        self._n_proposable = info.n_vocab if token_map is None else token_map.n_target
+        self._name = name or info.name
         self._slots = [_Slot() for _ in range(info.n_slots)]
 
     @property
     def name(self) -> str:
-        """The draft model's name."""
-        return self._model.info.name
+        """The draft model's name, or what it was told to be called."""
+        return self._name
 
     def begin(self, slot: int, prompt: DraftPrompt) -> None:
         """Keep what the slot's cache shares with the prompt; the rest is read at the first proposal."""
@@ -124,6 +174,7 @@ class ModelDrafter:
         state.blocked = ""
         state.n_committed = 0
         self._cut(slot, min(common_prefix(state.held, prompt.ids), len(prompt.ids) - 1))
+        self._share(slot, prompt.ids)
         self._admit(state, prompt.ids)
 
     def observe(self, slot: int, committed: Sequence[int]) -> None:
@@ -158,10 +209,14 @@ class ModelDrafter:
         drafts = [self._open(request) for request in requests]
         running = [draft for draft in drafts if draft.k > 0]
         try:
-            self._read(running)
-            while running:
-                self._step(running)
-                running = [draft for draft in running if self._goes_on(draft)]
+            with ExitStack() as walks:
+                for draft in running:
+                    if draft.request.constraint is not None:
+                        draft.walk = walks.enter_context(ahead(draft.request.constraint))
+                self._read(running)
+                while running:
+                    self._step(running)
+                    running = [draft for draft in running if self._goes_on(draft)]
         except BackendError as error:
             self._give_up([draft for draft in drafts if draft.k > 0], str(error))
             return [Proposal(drafter=self.name) for _ in requests]
@@ -176,32 +231,67 @@ class ModelDrafter:
         if k > 0 and request.judge.promise(self.name, self.n_unread(request)) <= 0:
             k = 0
         bias = request.sampling.logit_bias
-        if any(token >= info.n_vocab for token in bias):
-            known = {token: value for token, value in bias.items() if token < info.n_vocab}
+        if any(token >= self._n_proposable for token in bias):
+            known = {token: value for token, value in bias.items() if token < self._n_proposable}
             return _Draft(request, k, replace(request.sampling, logit_bias=known))
         return _Draft(request, k, request.sampling)
 
     def _read(self, drafts: Sequence[_Draft]) -> None:
         """Bring each cache to where a single pass can draft the first token."""
-        for draft in drafts:
+        for at, draft in enumerate(drafts):
             slot, context = draft.request.slot, draft.request.context
             held = self._slots[slot].held
-            if len(held) >= len(context):
-                self._cut(slot, len(context) - 1)
-            while len(context) - len(held) > self._batch:
-                self._feed(
-                    [Chunk(slot=slot, tokens=context[len(held) : len(held) + self._batch], n_logits=0)]
-                )
+            n_most = self._batch
+            if len(context) - len(held) > _WORTH_SHARING:
+                self._share(slot, context)
+                # what those who follow can copy is read before they do
+                shared = [common_prefix(context, other.request.context) for other in drafts[at + 1 :]]
+                if max(shared, default=0) - len(held) > _WORTH_SHARING:
+                    n_most = min(n_most, max(1, len(context) - max(shared)))
+            n_again = 1 if self._mender is None else 2
+            if len(held) > len(context) - n_again:
+                self._cut(slot, max(0, len(context) - n_again))
+            while len(context) - len(held) > n_most:
+                piece = context[len(held) : min(len(held) + self._batch, len(context) - n_most)]
+                self._feed([Chunk(slot=slot, tokens=piece, n_logits=0)])
+
+    def _share(self, slot: int, context: Sequence[int]) -> None:
+        """Copy what another slot holds of the text, where that is much more than its own holds."""
+        if self._model.info.copying != "any":
+            return
+        state, wanted = self._slots[slot], context[: len(context) - 1]
+        shared = [0 if each is state else common_prefix(each.held, wanted) for each in self._slots]
+        source = max(range(len(shared)), key=shared.__getitem__)
+        n = min(shared[source], self._model.length(source))
+        if n - len(state.held) <= _WORTH_SHARING:
+            return
+        state.held.clear()
+        try:
+            self._model.copy(source, slot, n)
+            state.held.extend(wanted[:n])
+        except RollbackError:
+            self._model.truncate(slot, 0)
 
     def _step(self, drafts: Sequence[_Draft]) -> None:
         """Draw one more token for each of these drafts."""
         chunks = []
         for draft in drafts:
             slot, context = draft.request.slot, draft.request.context
-            unseen = draft.tokens[-1:] or context[len(self._slots[slot].held) :]
-            chunks.append(Chunk(slot=slot, tokens=unseen, n_logits=1))
+            last = [self._own_id(token) for token in draft.tokens[-1:]]
+            unseen = last or context[len(self._slots[slot].held) :]
+            n_logits = 1 if last or self._mender is None else min(2, len(unseen))
+            chunks.append(Chunk(slot=slot, tokens=unseen, n_logits=n_logits))
         for draft, rows in zip(drafts, self._feed(chunks), strict=True):
-            draft.draw(self.name, self._allowed(rows[-1]))
+            mended = self._mended(draft, rows) if len(rows) > 1 else None
+            draft.draw(self.name, self._allowed(rows[-1]) if mended is None else mended)
+
+    def _mended(self, draft: _Draft, rows: NDArray[np.float32]) -> NDArray[np.float32] | None:
+        """The row to redraw the last token of the text from, which the cache is cut back before; or None."""
+        slot, context = draft.request.slot, draft.request.context
+        row = None if self._mender is None else self._mender.mend(slot, context[-1], rows[-2])
+        if row is not None:
+            self._cut(slot, len(context) - 1)
+        return row
 
     def _goes_on(self, draft: _Draft) -> bool:
         # by rows alone, and what is drafted stays: see Judge
@@ -214,7 +304,13 @@ class ModelDrafter:
             self._slots[chunk.slot].held.extend(chunk.tokens)
         return logits
 
+    def _own_id(self, token: int) -> int:
+        return token if self._map is None else self._map.draft_id(token)
+
     def _allowed(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The row of what may be proposed, by the target's ids."""
+        if self._map is not None:
+            return self._map.row(logits)
         if not len(self._forbidden):
             return logits
         allowed = np.array(logits)
@@ -260,3 +356,10 @@ class ModelDrafter:
         self._model.truncate(slot, 0)
         self._slots[slot].held.clear()
         self._slots[slot].blocked = why
+
+
+def _fitted(allowed: Mask, n_vocab: int) -> Mask:
+    """The mask of a target with other rows of padding; rows that it does not know are not allowed."""
+    fitted = np.zeros(n_vocab, dtype=np.bool_)
+    fitted[: allowed.size] = allowed[:n_vocab]
+    return fitted

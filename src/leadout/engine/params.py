@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from leadout.checks import check_one_of, check_truth, check_whole
+from leadout.checks import check_kind, check_one_of, check_truth, check_whole
+from leadout.core.constraint import Constraint
 from leadout.core.values import Sampling
 from leadout.errors import InputError
 
@@ -38,8 +39,10 @@ class Params(Sampling):
         Which rule checks the drafts.
     speculate : bool
         False decodes this request plainly.
-    longest_draft : int in 1..64, or None
-        Most tokens of a draft in this request; None leaves it to the schedule.
+    max_draft : int >= 1 or None
+        Most tokens drafted in a round; None leaves that to the schedule.
+    constraint : Constraint or None
+        What the answer is bound to, such as a grammar. The answer ends when that is over.
     """
 
     max_tokens: int | None = None
@@ -49,7 +52,8 @@ class Params(Sampling):
     logprobs: int | None = None
     verification: Verification = "auto"
     speculate: bool = True
-    longest_draft: int | None = None
+    max_draft: int | None = None
+    constraint: Constraint | None = None
 
     def __post_init__(self) -> None:
         Sampling.__post_init__(self)
@@ -58,7 +62,8 @@ class Params(Sampling):
         check_whole("n", self.n, 1, 128)
         check_whole("logprobs", self.logprobs, 0, MAX_LOGPROBS, optional=True)
         check_truth("speculate", self.speculate)
-        check_whole("longest_draft", self.longest_draft, 1, 64, optional=True)
+        check_whole("max_draft", self.max_draft, 1, optional=True)
+        check_kind("constraint", self.constraint, Constraint, "a Constraint", optional=True)
         if not isinstance(self.stop, tuple) or not all(isinstance(each, str) and each for each in self.stop):
             raise InputError(f"stop is {self.stop!r}; it must be a tuple of non-empty strings")
         check_one_of("verification", self.verification, get_args(Verification))

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leadout.core import verify
+from leadout.core.constraint import Walk, ahead
 from leadout.core.values import Proposal, Verdict
 from leadout.drafters.base import DraftRequest
+from leadout.drafters.forced import FORCED
 from leadout.engine.drafting import NO_PROPOSAL, Drafting
 from leadout.engine.events import Forecast, Origin, Round, Token
 from leadout.engine.rows import argmaxes, distributions
@@ -137,6 +139,7 @@ class Rounds:
                 other_s=other_s,
                 width=width,
                 forecast=forecast,
+                forced=sum(proposal.drafter_of(at) == FORCED for at in range(accepted)),
             )
             if session.speculation.enabled:
                 self._schedule.observe(session.slot, outcome)
@@ -149,13 +152,11 @@ class Rounds:
         if not session.speculation.enabled or session.position == 0 or n_pending > 1:
             return 0
         k = self._schedule.plan(session.slot)
-        if session.params.longest_draft is not None:
-            k = min(k, session.params.longest_draft)
         why = why_none_fits(k, self._widths, self._target.info.name) if k > 0 else ""
         if why:  # nothing drafted teaches nothing, so k would stay there
             session.stop_drafting(why)
             return 0
-        return self._fitting(min(k, session.room - 1))
+        return self._fitting(min(k, session.room - 1, session.params.max_draft or k))
 
     def _fitting(self, k: int) -> int:
         """The longest draft up to k whose verify width is allowed."""
@@ -194,6 +195,7 @@ class Rounds:
             noise=session.noise,
             source=session.source,
             judge=self._schedule.judge(session.slot, state),
+            constraint=session.constraint,
         )
 
     def _cut(self, proposal: Proposal, k: int) -> Proposal:
@@ -247,15 +249,10 @@ class Rounds:
         return tuple(tokens)
 
     def _verify(self, session: Session, proposal: Proposal, logits: NDArray[np.float32]) -> Verdict:
-        params, drafted = session.params, proposal.tokens
-        if params.rule == "greedy":
-            return verify.greedy(drafted, argmaxes(logits, params, session.history, drafted))
-        targets = distributions(logits, params, session.history, drafted)
-        if session.noise is not None:
-            return verify.coupled(drafted, targets, session.noise, session.position)
-        if params.rule == "token":
-            return verify.token(proposal, targets, session.source)
-        return verify.block(proposal, targets, session.source)
+        if session.constraint is None:
+            return _verdict(session, proposal, logits, None)
+        with ahead(session.constraint) as walk:
+            return _verdict(session, proposal, logits, walk)
 
     def _settle(self, session: Session, committed: Sequence[int]) -> None:
         """Cut both caches back to committed tokens; the last of them stays pending."""
@@ -267,6 +264,19 @@ class Rounds:
                 session.stop_drafting(str(error))
                 session.n_held = 0
         self._drafting.observe(session, committed)
+
+
+def _verdict(session: Session, proposal: Proposal, logits: NDArray[np.float32], walk: Walk | None) -> Verdict:
+    """What the request's rule says of a proposal."""
+    params, drafted = session.params, proposal.tokens
+    if params.rule == "greedy":
+        return verify.greedy(drafted, argmaxes(logits, params, session.history, drafted, walk))
+    targets = distributions(logits, params, session.history, drafted, walk)
+    if session.noise is not None:
+        return verify.coupled(drafted, targets, session.noise, session.position)
+    if params.rule == "token":
+        return verify.token(proposal, targets, session.source)
+    return verify.block(proposal, targets, session.source)
 
 
 def why_none_fits(k: int, widths: frozenset[int] | None, name: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leadout.core import law
+from leadout.core.constraint import Walk
 from leadout.core.values import Distribution, History, Sampling
 
 T = TypeVar("T")
@@ -40,7 +41,11 @@ class LazyRows(Sequence[T]):
 
 
 def distributions(
-    logits: NDArray[np.float32], sampling: Sampling, history: History, drafted: Sequence[int]
+    logits: NDArray[np.float32],
+    sampling: Sampling,
+    history: History,
+    drafted: Sequence[int],
+    walk: Walk | None = None,
 ) -> LazyRows[Distribution]:
     """The target's law, row i being the one after the first i drafted tokens.
 
@@ -52,21 +57,33 @@ def distributions(
     history : History
         What penalties look at before row 0.
     drafted : sequence of int, length k
+    walk : Walk or None
+        Along a constraint, from before row 0. No rule asks for a row behind a token that has no chance, so it
+        never meets one that is not allowed.
     """
 
     def make(i: int) -> Distribution:
         before = history.after(drafted[:i]) if sampling.has_penalties else history
-        return law.shape(logits[i], sampling, before)
+        allowed = None
+        if walk is not None:
+            walk.go_to(drafted[:i])
+            allowed = walk.mask()
+        row = logits[i] if allowed is None else law.only(logits[i], allowed)
+        return law.shape(row, sampling, before)
 
     return LazyRows(len(logits), make)
 
 
 def argmaxes(
-    logits: NDArray[np.float32], sampling: Sampling, history: History, drafted: Sequence[int]
+    logits: NDArray[np.float32],
+    sampling: Sampling,
+    history: History,
+    drafted: Sequence[int],
+    walk: Walk | None = None,
 ) -> LazyRows[int]:
     """The token that each row of `distributions` gives at temperature 0; faster where nothing shapes it."""
-    shaped = distributions(logits, sampling, history, drafted)
-    is_bare = not sampling.logit_bias and not sampling.has_penalties
+    shaped = distributions(logits, sampling, history, drafted, walk)
+    is_bare = walk is None and not sampling.logit_bias and not sampling.has_penalties
 
     def make(i: int) -> int:
         best = int(np.argmax(logits[i]))

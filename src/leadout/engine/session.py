@@ -54,6 +54,8 @@ class Session:
         Leading tokens of `context` that the target's cache is known to hold.
     finish : FinishReason or None
         Why the answer is complete, once it is.
+    constraint : ConstraintState or None
+        Where the answer stands in what the request is bound to; always behind the last committed token.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Session:
         self.cached_tokens = 0
         self.n_held = 0
         self.finish: FinishReason | None = None
+        self.constraint = None if params.constraint is None else params.constraint.begin()
         self._vocab, self._n_ctx = vocab, n_ctx
         self._text, self._stops = TextDecoder(), StopStrings(params.stop)
         repeats = params.repetition_penalty != 1.0
@@ -136,8 +139,10 @@ class Session:
             self.finish = "stop"
             return None
         self.context.append(token)
+        if self.constraint is not None:
+            self.constraint.advance(token)
         scan = self._stops.feed(self._text.feed(self._vocab.piece(token)))
-        if scan.found:
+        if scan.found or (self.constraint is not None and self.constraint.is_over):
             self.finish = "stop"
         elif self.room == 0:
             self.finish = "length"

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
+from opentelemetry.trace import TracerProvider
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
@@ -29,7 +30,9 @@ from leadout.server.state import state_routes
 from leadout.server.watch import Watch
 
 
-def make_app(registry: Registry, options: ServerOptions | None = None) -> FastAPI:
+def make_app(
+    registry: Registry, options: ServerOptions | None = None, *, tracer_provider: TracerProvider | None = None
+) -> FastAPI:
     """The application that serves the models of `registry`; closes them when it ends.
 
     Parameters
@@ -37,6 +40,8 @@ def make_app(registry: Registry, options: ServerOptions | None = None) -> FastAP
     registry : Registry
     options : ServerOptions or None
         None is the defaults.
+    tracer_provider : TracerProvider or None
+        Of OpenTelemetry; None is the process's own, where it has one.
     """
     options = options or ServerOptions()
 
@@ -53,6 +58,12 @@ def make_app(registry: Registry, options: ServerOptions | None = None) -> FastAP
         docs_url=None,  # they load scripts from elsewhere
         redoc_url=None,
         separate_input_output_schemas=False,
+        telemetry={
+            "auto_configure": options.otel,
+            "tracer_provider": tracer_provider,
+            "metrics": False,
+            "logs": False,
+        },
     )
     desk, metrics = Desk(registry=registry, options=options), Metrics(registry.loaded)
     for routes in (
@@ -74,7 +85,9 @@ def make_app(registry: Registry, options: ServerOptions | None = None) -> FastAP
             allow_headers=["Authorization", "Content-Type", "X-API-Key"],
             expose_headers=["X-Request-Id"],
         )
-    app.add_middleware(Watch, metrics=metrics, quiet=OPEN_PATHS | {"/metrics"})
+    app.add_middleware(
+        Watch, metrics=metrics, quiet=OPEN_PATHS | {"/metrics"}, shows_text=options.log_prompts
+    )
     return app
 
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from leadout.checks import check_whole
-from leadout.engine.batch import Answer, Batch, Request
+from leadout.engine.answer import Answer, Request
+from leadout.engine.batch import Batch
 from leadout.engine.engine import Engine, Prompt
 from leadout.engine.events import Event, Finished, Started
 from leadout.engine.params import Params
@@ -268,13 +269,12 @@ class Batcher:
                 self._fail(ticket, error)
             return
         for each in progress:
-            ticket = self._tickets.get(each.answer)
-            if ticket is None:
+            if each.answer not in self._tickets:
                 continue  # another answer of the same request failed in this step
             if each.error is not None:
-                self._fail(ticket, each.error)
+                self._fail(self._tickets[each.answer], each.error)
             else:
-                self._pass_on(ticket, each.answer, each.events)
+                self._pass_on(self._tickets[each.answer], each.answer, each.events)
 
     def _pass_on(self, ticket: _Ticket, answer: Answer, events: Sequence[Event]) -> None:
         """Give a reader what came of an answer."""

@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from leadout.engine.params import MAX_LOGPROBS
 from leadout.server.form import Form, Metadata, SamplingForm, ServiceTier, Stop, Unused, only
 from leadout.server.message_form import ChatMessage
-from leadout.server.tool_form import Tool, ToolChoiceForm
+from leadout.server.tool_form import Tool, ToolChoice
 
 _NO_AUDIO = "the models here write text only"
 
@@ -40,13 +41,13 @@ class ChatForm(SamplingForm):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     max_tokens: int | None = Field(None, description="Longest answer in tokens.")
-    max_completion_tokens: int | None = Field(None, description="The same; give one of the two.")
+    max_completion_tokens: int | None = Field(None, ge=1, description="The same; give one of the two.")
     n: int | None = None
-    stop: Stop = None
+    stop: Stop | None = None
     logprobs: bool | None = None
-    top_logprobs: int | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
     tools: list[Tool] | None = None
-    tool_choice: Literal["none", "auto", "required"] | ToolChoiceForm | None = None
+    tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = Field(None, description="false keeps the first call alone.")
     response_format: ResponseFormat | None = None
     reasoning_effort: Effort | None = Field(None, description="For templates that know it.")

@@ -92,7 +92,7 @@ def _own_variables(request: ChatRequest) -> Mapping[str, object]:
     for name in _TAKEN:
         if name in given:
             raise RefusedError(
-                400, f"chat_template_kwargs cannot set {name!r}", param=f"chat_template_kwargs.{name}"
+                400, f"chat_template_kwargs.{name} cannot be set", param=f"chat_template_kwargs.{name}"
             )
     return given
 

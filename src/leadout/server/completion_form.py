@@ -44,7 +44,7 @@ class CompletionForm(SamplingForm):
         None, description="Longest answer in tokens; to the end of the context where it is left out."
     )
     n: int | None = None
-    stop: Stop = None
+    stop: Stop | None = None
     logprobs: int | None = None
     echo: Annotated[bool | None, only(False, because="prompts are not repeated")] = None
     best_of: Annotated[int | None, only(1, because="answers are not ranked; use n")] = None

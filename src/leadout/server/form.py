@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from leadout.engine.params import Params
@@ -48,11 +48,16 @@ def only(*allowed: object, because: str) -> AfterValidator:
 
 
 Biases = Annotated[dict[str, float] | None, Field(description="Added to the logits of these token ids.")]
+# Unions are told apart by a callable, so that an error is about the one that was meant. Names that begin with
+# "~" are left out of the paths that errors tell.
 Stop = Annotated[
-    str | list[str] | None, Field(description="The answer ends before the first of these texts.")
+    Annotated[str, Tag("~text")] | Annotated[list[str], Tag("~texts")],
+    Discriminator(lambda value: "~texts" if isinstance(value, list) else "~text"),
+    Field(description="The answer ends before the first of these texts."),
 ]
 Speculation = Annotated[
-    Literal["off", "auto"] | int | None,
+    Annotated[Literal["off", "auto"], Tag("~word")] | Annotated[int, Tag("~number")],
+    Discriminator(lambda value: "~word" if isinstance(value, str) else "~number"),
     Field(
         description="off decodes plainly, auto lets the schedule decide, a number 1..64 is the longest draft."
     ),
@@ -76,7 +81,7 @@ class SamplingForm(Form):
     presence_penalty: float | None = None
     logit_bias: Biases = None
     seed: int | None = Field(None, description="The same text each time, with any draft.")
-    speculation: Speculation = None
+    speculation: Speculation | None = None
 
     def to_params(
         self,
@@ -110,12 +115,12 @@ class SamplingForm(Form):
                 stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
                 logprobs=logprobs,
                 speculate=self.speculation != "off",
-                longest_draft=self._longest_draft(),
+                max_draft=self._max_draft(),
             )
         except InputError as error:
             raise refusal_of(error, {*type(self).model_fields, "max_tokens", "n", "stop"}) from error
 
-    def _longest_draft(self) -> int | None:
+    def _max_draft(self) -> int | None:
         k = self.speculation
         if not isinstance(k, int):
             return None

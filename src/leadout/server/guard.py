@@ -11,8 +11,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leadout.server.options import ServerOptions
 from leadout.server.refusal import RefusedError
+from leadout.server.sse import ClientGoneError
 
 OPEN_PATHS = frozenset({"/health", "/ready"})
+_WITH_BODY = ("POST", "PUT", "PATCH")
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -39,12 +41,13 @@ class Guard:
         try:
             self._check_host(headers)
             self._check_key(scope, headers)
-            self._check_body(scope, headers)
+            if scope["method"] in _WITH_BODY:
+                self._check_body(headers)
+                receive = _replayed(await self._body(receive), receive)
         except RefusedError as refusal:
             await refusal.response()(scope, receive, send)
             return
-        body = _Body(receive, self._options)
-        await self._app(scope, body.receive, send)
+        await self._app(scope, receive, send)
 
     def _check_host(self, headers: Headers) -> None:
         """On a loopback address, a page of another site must not reach the server by a name of its own."""
@@ -68,9 +71,7 @@ class Guard:
             raise RefusedError(401, "an API key is needed: Authorization: Bearer KEY", code="invalid_api_key")
         scope["leadout.client"] = given.hex()
 
-    def _check_body(self, scope: Scope, headers: Headers) -> None:
-        if scope["method"] not in ("POST", "PUT", "PATCH"):
-            return
+    def _check_body(self, headers: Headers) -> None:
         size, limit = headers.get("content-length", ""), self._options.max_body_bytes
         if size.isdigit() and int(size) > limit:
             raise too_large(limit)
@@ -80,32 +81,38 @@ class Guard:
                 415, f"the body must be sent as application/json, not as {kind[:40] or 'nothing'!r}"
             )
 
-
-class _Body:
-    """A request's body, as long as it is small and quick enough."""
-
-    def __init__(self, receive: Receive, options: ServerOptions) -> None:
-        self._receive, self._options = receive, options
-        self._n_left = options.max_body_bytes
-        self._deadline = asyncio.get_running_loop().time() + options.body_timeout_s
-        self._is_whole = False
-
-    async def receive(self) -> Message:
-        """The next message; raises RefusedError where the body is not to be had."""
-        if self._is_whole:
-            return await self._receive()
+    async def _body(self, receive: Receive) -> bytes:
+        """All of it, as long as it is small and quick enough."""
+        body, limit = bytearray(), self._options.max_body_bytes
         try:
-            async with asyncio.timeout_at(self._deadline):
-                message = await self._receive()
+            async with asyncio.timeout(self._options.body_timeout_s):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientGoneError("the client closed the connection while it sent its request")
+                    body += message.get("body", b"")
+                    if len(body) > limit:
+                        raise too_large(limit)
+                    if not message.get("more_body", False):
+                        return bytes(body)
         except TimeoutError as error:
             raise RefusedError(
                 408, f"the body did not come within {self._options.body_timeout_s:g} seconds"
             ) from error
-        self._n_left -= len(message.get("body", b""))
-        if self._n_left < 0:
-            raise too_large(self._options.max_body_bytes)
-        self._is_whole = not message.get("more_body", False)
-        return message
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Gives the body as one message, and then what comes after it."""
+    is_given = False
+
+    async def replay() -> Message:
+        nonlocal is_given
+        if is_given:
+            return await receive()
+        is_given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
 
 
 def too_large(limit: int) -> RefusedError:

@@ -8,8 +8,6 @@ import time
 
 from leadout.server.options import LogFormat
 
-_STANDARD_LEVEL = logging.INFO
-
 
 class LineFormatter(logging.Formatter):
     """Writes a record's message and its ``fields``.
@@ -31,7 +29,7 @@ class LineFormatter(logging.Formatter):
         error = self.formatException(record.exc_info) if record.exc_info else ""
         if self._is_json:
             told = {"time": when, "level": record.levelname.lower(), "event": record.getMessage(), **fields}
-            return json.dumps(told | {"error": error} if error else told)
+            return json.dumps(told | {"error": error} if error else told, default=str)
         said = " ".join(f"{name}={_short(value)}" for name, value in fields.items())
         line = f"{when} {record.levelname.lower()} {record.getMessage()} {said}".rstrip()
         return f"{line}\n{error}" if error else line
@@ -41,7 +39,7 @@ def configure_logs(log_format: LogFormat) -> None:
     """Send the server's log lines to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(LineFormatter(log_format))
-    for name, level in (("leadout.server", _STANDARD_LEVEL), ("uvicorn.error", logging.WARNING)):
+    for name, level in (("leadout.server", logging.INFO), ("uvicorn.error", logging.WARNING)):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.setLevel(level)
@@ -49,4 +47,4 @@ def configure_logs(log_format: LogFormat) -> None:
 
 
 def _short(value: object) -> str:
-    return value if isinstance(value, str) and value and " " not in value else json.dumps(value)
+    return value if isinstance(value, str) and value and " " not in value else json.dumps(value, default=str)

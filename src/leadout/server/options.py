@@ -52,6 +52,8 @@ class ServerOptions:
         How log lines are written.
     log_prompts : bool
         Let log lines show what was asked and answered.
+    otel : bool
+        Export a span for every request by OpenTelemetry, where the OTEL_* variables of the environment say.
 
     Raises
     ------
@@ -72,6 +74,7 @@ class ServerOptions:
     max_queued: int = 64
     log_format: LogFormat = "text"
     log_prompts: bool = False
+    otel: bool = False
 
     def __post_init__(self) -> None:
         if not self.host:

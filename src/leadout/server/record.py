@@ -5,8 +5,10 @@ from __future__ import annotations
 import secrets
 from time import perf_counter
 
-from leadout.engine.events import Event, Finished, Round, Started
+from leadout.engine.events import Event, Finished, Round, Started, Token
+from leadout.models.conversation import Conversation
 from leadout.server.metrics import Metrics
+from leadout.server.registry import Prompt
 
 
 class Record:
@@ -16,8 +18,8 @@ class Record:
     ----------
     metrics : Metrics
         Told of every event.
-    route : str
-        Such as "/v1/chat/completions"; "" until it is known.
+    shows_text : bool
+        Let the log line show what was asked and said.
 
     Attributes
     ----------
@@ -25,15 +27,17 @@ class Record:
         Of the request; also its answer's ``x-request-id``.
     model : str
         Which model was asked; "" for requests that ask none.
-    prompt, answer : str
-        What was asked and said, where logs may show it.
+    route : str
+        Such as "/v1/chat/completions"; "" until it is known.
+    is_stream : bool
+        Whether the answer is sent as it comes.
     """
 
-    def __init__(self, metrics: Metrics, route: str = "") -> None:
+    def __init__(self, metrics: Metrics, *, shows_text: bool = False) -> None:
         self.id = f"req_{secrets.token_hex(12)}"
-        self.route, self.model = route, ""
-        self.prompt = self.answer = ""
+        self.route = self.model = ""
         self.is_stream = False
+        self._shows_text, self._prompts, self._answers = shows_text, list[object](), dict[int, str]()
         self._metrics = metrics
         self._began = perf_counter()
         self._first_s: float | None = None
@@ -47,8 +51,15 @@ class Record:
         """Since the request came."""
         return perf_counter() - self._began
 
+    def ask(self, prompt: Prompt) -> None:
+        """Take a prompt."""
+        if self._shows_text:
+            self._prompts.append(prompt.messages if isinstance(prompt, Conversation) else prompt)
+
     def take(self, event: Event) -> None:
         """Take one event of the request's generation."""
+        if self._shows_text and isinstance(event, Token | Finished):
+            self._answers[event.index] = self._answers.get(event.index, "") + event.text
         match event:
             case Started():
                 self._start(event)
@@ -58,16 +69,19 @@ class Record:
                 self._reasons.append(event.reason)
 
     def end(self, status: int) -> dict[str, object]:
-        """The request is over, with this status; everything that is known of it, without its text."""
+        """The request is over, with this status; everything that is known of it."""
         self._metrics.answered(self.route, status, self.seconds)
+        text = {"prompts": self._prompts, "answers": list(self._answers.values())}
+        return {**self.told(status), **(text if self._shows_text else {})}
+
+    def told(self, status: int) -> dict[str, object]:
+        """What is known of it, without its text."""
         told: dict[str, object] = {"id": self.id, "route": self.route, "status": status}
         told["seconds"] = round(self.seconds, 4)
         if self.model:
             told |= {"model": self.model, "stream": self.is_stream}
         if self._first_s is not None:
             told |= {"first_token_s": round(self._first_s, 4), **self._counts, "finish": self._reasons}
-        if self.prompt or self.answer:
-            told |= {"prompt": self.prompt, "answer": self.answer}
         return told
 
     def _start(self, event: Started) -> None:

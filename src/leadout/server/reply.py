@@ -138,6 +138,7 @@ async def pieces(job: Job, record: Record) -> AsyncGenerator[Piece, None]:
     provenance = job.served.engine.provenance(job.params)
     answers: dict[int, _Answer] = {}
     loop = asyncio.get_running_loop()
+    record.ask(job.prompt)
     async with aclosing(job.served.runner.events(job.prompt, job.params, client=job.client)) as events:
         async for event in events:
             record.take(event)

@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from leadout.engine.params import MAX_LOGPROBS
 from leadout.server.chat_form import Effort
 from leadout.server.form import Form, Metadata, SamplingForm, ServiceTier, Unused, only
 from leadout.server.message_form import Content, text_of
-from leadout.server.tool_form import Function
+from leadout.server.tool_form import ChoiceWord, Function, choice_kind
 
 _STATELESS = "nothing is stored here; send the whole conversation in input"
 Status = Annotated[str | None, Field(description="Accepted, and not used.")]
@@ -139,10 +140,14 @@ class ResponseForm(SamplingForm):
     input: Input
     instructions: str | None = None
     stream: bool | None = None
-    max_output_tokens: int | None = Field(None, description="Longest answer in tokens, reasoning included.")
-    top_logprobs: int | None = None
+    max_output_tokens: int | None = Field(
+        None, ge=1, description="Longest answer in tokens, reasoning included."
+    )
+    top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
     tools: list[ResponseTool] | None = None
-    tool_choice: Literal["none", "auto", "required"] | ResponseToolChoice | None = None
+    tool_choice: (
+        Annotated[ChoiceWord | Annotated[ResponseToolChoice, Tag("~tool")], Discriminator(choice_kind)] | None
+    ) = None
     parallel_tool_calls: bool | None = Field(None, description="false keeps the first call alone.")
     text: TextOptions | None = None
     reasoning: ReasoningOptions | None = None

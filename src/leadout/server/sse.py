@@ -98,9 +98,12 @@ class EventStream(Response):
         del self.headers["content-length"]
         self._lines, self._source, self._send_timeout_s = lines, source, send_timeout_s
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Send it."""
-        await while_connected(receive, self._pump(send))
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it; where nobody takes it, note that in the scope as ``leadout.gone``."""
+        try:
+            await while_connected(receive, self._pump(send))
+        except (ClientGoneError, TimeoutError):
+            scope["leadout.gone"] = True
 
     async def _pump(self, send: Send) -> None:
         async with aclosing(self._source), aclosing(self._lines) as lines:

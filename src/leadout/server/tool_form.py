@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from leadout.server.form import Form
 
@@ -37,6 +37,15 @@ class ToolChoiceForm(Form):
 
     type: Literal["function"]
     function: NamedFunction
+
+
+def choice_kind(value: object) -> str:
+    """Tells the word of a tool choice from an object."""
+    return "~word" if isinstance(value, str) else "~tool"
+
+
+ChoiceWord = Annotated[Literal["none", "auto", "required"], Tag("~word")]
+ToolChoice = Annotated[ChoiceWord | Annotated[ToolChoiceForm, Tag("~tool")], Discriminator(choice_kind)]
 
 
 def described(tools: Sequence[Function]) -> list[dict[str, object]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from leadout.core.values import Distribution, Proposal
 from leadout.drafters.base import DraftPrompt, DraftRequest
+from leadout.testing.broken_promise import BrokenPromise
 
 Script = Callable[[DraftRequest], Proposal | Sequence[int]]
 """What to propose for a request; a bare sequence of ids stands for point masses."""
@@ -86,7 +87,7 @@ class ScriptedDrafter:
     def begin(self, slot: int, prompt: DraftPrompt) -> None:
         """Start recording `slot`."""
         if slot in self.told:
-            raise RuntimeError(f"slot {slot} began twice")
+            raise BrokenPromise(f"slot {slot} began twice")
         self.told[slot] = list(prompt.ids)
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
@@ -98,7 +99,7 @@ class ScriptedDrafter:
 
     def _one(self, request: DraftRequest) -> Proposal:
         if list(request.context) != self.told[request.slot]:
-            raise RuntimeError(
+            raise BrokenPromise(
                 f"slot {request.slot} was told {self.told[request.slot]}, not {request.context}"
             )
         self.asked.append((request.slot, len(request.context), request.k))

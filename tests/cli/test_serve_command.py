@@ -1,0 +1,105 @@
+"""`leadout serve` in a process of its own, asked over HTTP and ended by signals."""
+
+import re
+import signal
+import socket
+
+import httpx
+import pytest
+from commands import assert_one_line, leadout, start
+
+LITTLE = ("--threads", "1", "--ctx", "256", "--slots", "2", "--port", "0")
+ASKED = {
+    "model": "tiny",
+    "messages": [{"role": "user", "content": "hello"}],
+    "temperature": 0,
+    "max_tokens": 8,
+}
+
+
+def served(*arguments, **environment):
+    """The process, once it serves, and its address."""
+    process = start("serve", *arguments, *LITTLE, **environment)
+    said = b""
+    while b"Ctrl-C ends it" not in said:
+        line = process.stderr.readline()
+        assert line, said.decode()
+        said += line
+    return process, re.search(r"http://[\d.:]+", said.decode())[0]
+
+
+def ended(process, number):
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    return said.decode()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_model_is_served_until_a_signal(tiny, tiny_draft, number):
+    process, url = served(tiny, "--draft", tiny_draft, "-k", "2", "--schedule", "fixed")
+    assert httpx.get(f"{url}/ready").json() == {"status": "ready"}
+    answer = httpx.post(f"{url}/v1/chat/completions", json=ASKED, timeout=60).json()
+    assert answer["usage"]["speculation"]["drafted"] > 0
+    plain = httpx.post(f"{url}/v1/chat/completions", json={**ASKED, "speculation": "off"}, timeout=60).json()
+    assert plain["choices"] == answer["choices"]
+    said = ended(process, number)
+    assert process.returncode == 0
+    assert "route=/v1/chat/completions status=200" in said
+    assert "Traceback" not in said
+
+
+def test_a_running_answer_ends_before_the_server_does(tiny):
+    process, url = served(tiny)
+    body = {**ASKED, "stream": True, "max_tokens": 200}
+    with httpx.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=60) as response:
+        lines = response.iter_lines()
+        first = next(lines)
+        process.send_signal(signal.SIGTERM)
+        rest = list(lines)
+    assert first.startswith("data: ")
+    assert rest[-2] == "data: [DONE]"
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def test_keys_come_from_the_environment_and_from_a_file(tiny, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("# ours\nfrom-file\n\n", encoding="utf-8")
+    process, url = served(
+        tiny, "--api-key-env", "THE_KEY", "--api-key-file", keys, THE_KEY="from-environment"
+    )
+    for key, status in (("from-file", 200), ("from-environment", 200), ("other", 401)):
+        response = httpx.get(f"{url}/v1/models", headers={"Authorization": f"Bearer {key}"})
+        assert response.status_code == status
+    said = ended(process, signal.SIGTERM)
+    assert "from-file" not in said
+    assert "from-environment" not in said
+
+
+def test_the_name_can_be_chosen_and_logs_can_be_json(tiny):
+    process, url = served(tiny, "--name", "mine/tiny:v1", "--log-format", "json")
+    assert httpx.get(f"{url}/v1/models/mine/tiny:v1").json()["id"] == "mine/tiny:v1"
+    assert '"event": "request"' in ended(process, signal.SIGTERM)
+
+
+def test_a_port_that_is_taken_is_told(tiny):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = leadout("serve", tiny, "--port", str(port))
+    assert_one_line(done, 2, f"cannot listen at 127.0.0.1:{port}", "give another --host or --port")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--api-key-env", "NOT_SET_ANYWHERE"], "NOT_SET_ANYWHERE, which is not set"),
+        (["--api-key-file", "nowhere/keys"], "--api-key-file nowhere/keys cannot be read"),
+        (["--api-key-file", "/dev/null"], "has no key in it"),
+        (["--port", "70000"], "port is 70000"),
+        (["--cors", "example"], "CORS origin 'example'"),
+        (["--host", "no.such.host.invalid"], "cannot listen at no.such.host.invalid"),
+        (["--slots", "0"], "n_slots is 0"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_loaded(tiny, arguments, said):
+    assert_one_line(leadout("serve", tiny, *arguments), 2, said)
