@@ -97,7 +97,8 @@ def test_real_tokenizers_write_every_kind_of_text(name):
 
     path = real_model(name)
     by = ByteWriter(FileVocabulary(path, None), read_table(path).keys)
-    text = 'def f(x):\n\treturn  x\n\n\n    # 早上好 🌅👩‍👩‍👧 <think>\r\n</think> <tool_call>{"a": 1}</tool_call> naïve \u00a0 ﷽'
+    text = "def f(x):\n\treturn  x\n\n\n    # 早上好 🌅👩‍👩‍👧 <think>\r\n</think>"
+    text += ' <tool_call>{"a": 1}</tool_call> naïve \u00a0 ﷽'
     data = text.encode()
     for start in range(len(data)):
         assert written(by, by.write(data[start:])) == data[start:]

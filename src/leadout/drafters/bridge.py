@@ -38,8 +38,11 @@ _GREEDY = Sampling(temperature=0.0)
 class Crossing(Protocol):
     """One way over."""
 
-    def ask(self, request: DraftRequest, ids: Sequence[int]) -> DraftRequest:
-        """What to ask the draft model, which has read `ids`, for this request."""
+    def ask(self, request: DraftRequest, ids: Sequence[int], *, is_open: bool) -> DraftRequest:
+        """What to ask the draft model, which reads `ids`, for this request.
+
+        Where it is open, the last token is text that was cut off there, and might have been a longer one.
+        """
 
     def answer(self, request: DraftRequest, draft: Proposal) -> Proposal:
         """The draft model's answer, in the target's ids."""
@@ -48,7 +51,7 @@ class Crossing(Protocol):
 class SharedTokens:
     """The draft model draws with the request's law and noise, by the target's ids, and nothing is changed."""
 
-    def ask(self, request: DraftRequest, ids: Sequence[int]) -> DraftRequest:
+    def ask(self, request: DraftRequest, ids: Sequence[int], *, is_open: bool) -> DraftRequest:  # noqa: ARG002
         """The same, about the same text."""
         return replace(request, context=ids)
 
@@ -73,12 +76,13 @@ class Text:
         self._target, self._draft, self._ends = target, draft, ends
         self._longer = LongerTokens(draft)
         self._wanted: dict[int, DraftRequest] = {}
+        self._is_open: dict[int, bool] = {}
         self._replaced: dict[int, int] = {}  # bytes at the end of each slot's text that were written again
 
     def mend(self, slot: int, token: int, row: NDArray[np.float32]) -> NDArray[np.float32] | None:
         """The tokens that begin with the last one's text, if a longer one is more probable than it was."""
         ids = self._longer.of(token)
-        if not len(ids):
+        if not self._is_open[slot] or not len(ids):
             return None
         best = ids[int(np.argmax(row[ids]))]
         if row[best] <= row[token]:
@@ -93,9 +97,10 @@ class Text:
         wanted = self._wanted[slot]
         return len(self._written(wanted, tokens)[1]) > wanted.k or not self._draft.piece(tokens[-1])
 
-    def ask(self, request: DraftRequest, ids: Sequence[int]) -> DraftRequest:
+    def ask(self, request: DraftRequest, ids: Sequence[int], *, is_open: bool) -> DraftRequest:
         """Greedily, about the same text; as many tokens as it takes to write those of the target."""
-        self._wanted[request.slot], self._replaced[request.slot] = request, 0
+        slot = request.slot
+        self._wanted[slot], self._is_open[slot], self._replaced[slot] = request, is_open, 0
         return replace(
             request,
             context=ids,
@@ -284,7 +289,9 @@ class BridgeDrafter:
             for at, request in enumerate(requests)
             if not self._slots[request.slot].blocked and (ids := self._read_ids(request))
         ]
-        drafts = self._model.propose([self._crossing.ask(request, ids) for _, request, ids in asked])
+        drafts = self._model.propose(
+            [self._crossing.ask(request, ids, is_open=self._is_open(request)) for _, request, ids in asked]
+        )
         for (at, request, _), draft in zip(asked, drafts, strict=True):
             proposals[at] = self._crossing.answer(request, draft)
             state = self._slots[request.slot]
@@ -303,6 +310,10 @@ class BridgeDrafter:
         if state.ids:
             self._model.begin(slot, DraftPrompt(ids=state.ids))
         state.blocked = self._model.blocked(slot)
+
+    def _is_open(self, request: DraftRequest) -> bool:
+        state = self._slots[request.slot]
+        return len(request.context) > state.n_committed or state.transcript.is_open
 
     def _read_ids(self, request: DraftRequest) -> list[int]:
         """What the draft has to read for this request; nothing where it cannot read a lookup's guess."""
