@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from leadout.constraints import Grammars
 from leadout.engine.engine import Engine
 from leadout.engine.events import Event
 from leadout.engine.params import Params
@@ -73,12 +74,15 @@ class Served:
     runner : Runner
     style : ReplyStyle
         How its answers are read.
+    grammars : Grammars
+        Forms of answers, for its tokens.
     """
 
     name: str
     engine: Engine
     runner: Runner
     style: ReplyStyle
+    grammars: Grammars
 
     @classmethod
     def of(cls, engine: Engine, runner: Runner, name: str = "") -> Served:
@@ -88,6 +92,7 @@ class Served:
             engine=engine,
             runner=runner,
             style=ReplyStyle.of(engine.target.vocab),
+            grammars=Grammars(engine.target.vocab),
         )
 
 
