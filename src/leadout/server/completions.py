@@ -24,7 +24,7 @@ def completion_routes(desk: Desk) -> APIRouter:
     async def completions(request: Request, form: CompletionForm) -> Response:
         if form.stream_options is not None and not form.stream:
             raise RefusedError(400, "stream_options needs stream: true", param="stream_options")
-        served = await desk.served(request, form.model)
+        served = await desk.served(request, form.model, form.keep_alive)
         params = form.to_params(max_tokens=form.max_tokens, n=form.n, stop=form.stop, logprobs=form.logprobs)
         jobs = [
             Job(
