@@ -23,7 +23,6 @@ API_VERSION = "0.13.0"
 
 RUNNING = "Ollama is running (leadout answers in its place)"
 _NEVER = datetime(2300, 1, 1, tzinfo=UTC)  # clients want a time for models that stay
-_READ = ("GET", "HEAD")
 
 
 class ShowForm(Form):
@@ -52,22 +51,18 @@ def ollama_model_routes(registry: Registry) -> APIRouter:
     """The routes, telling what `registry` has."""
     router, shelf = APIRouter(tags=["Ollama"]), FactsShelf(registry)
 
-    @router.head(
-        "/", summary="Whether the server lives, for clients of Ollama.", response_class=PlainTextResponse
-    )
+    @router.head("/", include_in_schema=False)
+    @router.get("/", include_in_schema=False)  # for browsers another route stands before this one
     async def heartbeat() -> Response:
         return PlainTextResponse(RUNNING)
 
-    @router.api_route(
-        "/api/version",
-        methods=list(_READ),
-        summary="The version of this interface.",
-        response_class=JsonResponse,
-    )
+    @router.head("/api/version", include_in_schema=False)
+    @router.get("/api/version", summary="The version of this interface.", response_class=JsonResponse)
     async def version() -> Response:
         return JsonResponse({"version": API_VERSION})
 
-    @router.api_route("/api/tags", methods=list(_READ), summary="All models.", response_class=JsonResponse)
+    @router.head("/api/tags", include_in_schema=False)
+    @router.get("/api/tags", summary="All models.", response_class=JsonResponse)
     async def tags() -> Response:
         facts = await asyncio.to_thread(lambda: [(name, shelf.of(name)) for name in registry.names()])
         return JsonResponse({"models": [_listed(name, each) for name, each in facts]})
