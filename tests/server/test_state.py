@@ -65,7 +65,6 @@ def test_metrics_count_what_happened():
 
 def logged(caplog, path="/v1/chat/completions", options=None, **fields):
     caplog.set_level(logging.INFO, "leadout.server")
-    logging.getLogger("leadout.server").propagate = True
     asked(fields, path=path, options=options)
     [record] = [record for record in caplog.records if record.getMessage() == "request"]
     return record
