@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from leadout.server.keep_alive import keep_alive_s
 from leadout.server.options import ServedGgufOptions, ServerOptions
 
 if TYPE_CHECKING:
+    from leadout.cli.served_models import Listed
     from leadout.server.pool import ModelPool
 
 SEVERAL_DRAFTS = ("auto", "suffix", "ngram", "none")
@@ -78,7 +80,7 @@ def serve(
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TARGET]...",
+            metavar="TARGET",
             help="Models to serve: .gguf files, catalogue names, hf:user/repo[:quant] or ollama:name. "
             "Without any, those in the caches of this machine.",
         ),
@@ -107,6 +109,7 @@ def serve(
     their memory, or as --keep-alive and requests say.
     """
     try:
+        from leadout.cli.served_models import listed
         from leadout.server.run import listen, serve_models, url_of
     except ImportError as error:
         raise InputError(
@@ -116,7 +119,10 @@ def serve(
     is_one = len(targets or ()) == 1 and models is None
     _check_choice(name, choice, is_one=is_one)
     listening = listen(server)
-    pool = _pool(targets or [], models, name, server, choice, options, draft_options)
+    models_there = listed(targets or [], models, offline=choice.offline)
+    if name:
+        models_there = [replace(each, name=name) for each in models_there]
+    pool = _pool(models_there, server, choice, options, draft_options)
     if is_one:
         [served] = pool.recipes
         engine = served.load()
@@ -143,28 +149,25 @@ def _check_choice(name: str, choice: Choice, *, is_one: bool) -> None:
 
 
 def _pool(
-    targets: list[str],
-    folder: str | None,
-    name: str,
+    models: Sequence[Listed],
     server: ServerOptions,
     choice: Choice,
     options: GgufOptions,
     draft_options: DraftModelOptions,
 ) -> ModelPool:
     """What can be loaded, and how."""
-    from leadout.cli.served_models import listed
     from leadout.server.pool import ModelPool, Recipe
     from leadout.server.recipes import footprint_of
 
     return ModelPool(
         recipes=[
             Recipe(
-                name=name or each.name,
+                name=each.name,
                 load=partial(open_engine, each.target, choice, options, draft_options),
                 footprint=partial(footprint_of, each.path, options, choice.provider),
                 path=each.path,
             )
-            for each in listed(targets, folder, offline=choice.offline)
+            for each in models
         ],
         max_queued=server.max_queued,
         keep_alive_s=keep_alive_s(server.keep_alive),

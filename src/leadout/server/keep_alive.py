@@ -11,8 +11,8 @@ STAYS = math.inf
 
 _UNIT_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)"
-_DURATION = re.compile(rf"([+-]?)((?:{_PART})+)")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")
+_DURATION = re.compile(rf"([+-]?)((?:{_PART})+)", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)", re.ASCII)
 _LONGEST_S = 1e9  # 30 years; whatever is longer stays
 
 
