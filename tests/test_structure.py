@@ -27,7 +27,8 @@ ALLOWED = {
     "launch": "errors checks models store probe",
     "probe": "errors checks proof bench",
     "server": "errors checks core models drafters constraints engine store loading __init__",
-    "cli": "errors checks core models drafters constraints engine store loading proof bench advise launch probe server",
+    "cli": "errors checks core models drafters constraints engine store loading proof bench advise launch probe"
+    " server",
     "__main__": "cli",
     "__init__": "errors core engine loading models",
 }

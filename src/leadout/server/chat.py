@@ -19,7 +19,7 @@ def chat_routes(desk: Desk) -> APIRouter:
 
     @router.post("/v1/chat/completions", summary="Answer a conversation.", **desk.documented)
     async def chat_completions(request: Request, form: ChatForm) -> Response:
-        served = await desk.served(request, form.model)
+        served = await desk.served(request, form.model, form.keep_alive)
         job = await chat_job(served, chat_request(request, form, desk))
         options = form.stream_options
         reply = ChatReply(

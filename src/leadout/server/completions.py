@@ -25,7 +25,7 @@ def completion_routes(desk: Desk) -> APIRouter:
     async def completions(request: Request, form: CompletionForm) -> Response:
         if form.stream_options is not None and not form.stream:
             raise RefusedError(400, "stream_options needs stream: true", param="stream_options")
-        served = await desk.served(request, form.model)
+        served = await desk.served(request, form.model, form.keep_alive)
         wanted = constraint_of(
             format_field="response_format",
             format=None if form.response_format is None else form.response_format.model_dump(by_alias=True),

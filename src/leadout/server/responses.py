@@ -20,7 +20,7 @@ def response_routes(desk: Desk) -> APIRouter:
 
     @router.post("/v1/responses", summary="Answer input items.", **desk.documented)
     async def responses(request: Request, form: ResponseForm) -> Response:
-        served = await desk.served(request, form.model)
+        served = await desk.served(request, form.model, form.keep_alive)
         job = await chat_job(served, response_request(request, form, desk))
         reply = ResponseReply(asked=_asked(form), has_logprobs=form.logprobs is not None)
         pieces = desk.pieces(request, job)

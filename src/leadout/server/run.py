@@ -17,6 +17,7 @@ from leadout.server.app import make_app
 from leadout.server.batcher import Batcher
 from leadout.server.logs import configure_logs
 from leadout.server.options import ServerOptions
+from leadout.server.pool import ModelPool
 from leadout.server.registry import LoadedModels, Served
 
 _BACKLOG = 2048
@@ -62,6 +63,12 @@ def serve_engine(engine: Engine, listening: socket.socket, options: ServerOption
     configure_logs(options.log_format)
     served = Served.of(engine, Batcher(engine, max_queued=options.max_queued), name)
     run_app(make_app(LoadedModels({served.name: served}), options), listening, options)
+
+
+def serve_models(pool: ModelPool, listening: socket.socket, options: ServerOptions) -> None:
+    """Serve models that are loaded when they are asked for, until SIGTERM or Ctrl-C; parameters as above."""
+    configure_logs(options.log_format)
+    run_app(make_app(pool, options), listening, options)
 
 
 def run_app(app: ASGIApp, listening: socket.socket, options: ServerOptions) -> None:
