@@ -230,7 +230,7 @@ WRONG = {"type": "object", "properties": {"a": {"not": {}}}}
 @pytest.mark.parametrize(
     ("fields", "param", "said"),
     [
-        ({"response_format": {"type": "json_schema"}}, "response_format.schema", "missing"),
+        ({"response_format": {"type": "json_schema"}}, SCHEMA_OF, "missing"),
         ({"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}, SCHEMA_OF, "missing"),
         (
             {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": WRONG}}},

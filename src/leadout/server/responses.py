@@ -49,6 +49,7 @@ def response_request(request: Request, form: ResponseForm, desk: Desk) -> ChatRe
         tools=() if choice == "none" else tools,
         form=constraint_of(
             format_field="text.format",
+            schema_field="text.format.schema",
             format=None if format is None else format.model_dump(by_alias=True),
             tools=tools,
             tool_choice=choice.name if isinstance(choice, ResponseToolChoice) else choice,
