@@ -30,7 +30,7 @@ N_COMMITTED = 3  # tokens of a round
 def measure(
     models: LoadedModels, comparison: Comparison, way: Way, context: int, n_rounds: int
 ) -> list[float]:
-    """Milliseconds of each of `n_rounds` rounds after `context` tokens: reading what was said, and drafting 4."""
+    """Milliseconds of each round after `context` tokens: following what was said, and drafting 4 tokens."""
     vocab = models.target.vocab
     text = "\n".join((*TEXTS, *mixed_texts(40))) * 20
     ids = vocab.encode(text, add_bos=False, special=True)[: context + N_COMMITTED * n_rounds]

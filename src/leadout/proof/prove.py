@@ -40,8 +40,8 @@ class ProofOptions:
     Parameters
     ----------
     n_prompts : int
-        Texts answered for the greedy and the seeded part, 1..106; those beyond the first 6 mix scripts, emoji,
-        tabs and markers.
+        Texts answered for the greedy and the seeded part, 1..106; those beyond the first 6 mix scripts,
+        emoji, tabs and markers.
     n_tokens : int
         Tokens of each answer.
     n_draws : int
