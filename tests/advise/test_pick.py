@@ -57,7 +57,7 @@ def test_every_file_of_a_mixed_folder_is_ranked_or_ruled_out_with_its_reason(tmp
         "style.gguf": "adapter",
         "vocab.gguf": "without weights",
         "split-00001-of-00003.gguf": "missing",
-        "bigger.gguf": "as large as the target or larger",
+        "bigger.gguf": "as large as the target, or nearly, or larger",
         "broken.gguf": "damaged or cut short",
     }
     assert set(reasons) == set(expected)

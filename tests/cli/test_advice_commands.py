@@ -128,5 +128,5 @@ def test_auto_says_in_one_line_what_drafts(models, own, tmp_path):
     assert done.stderr.count("draft auto: no draft model, as none of 1 files here fits this target") == 1
     told = json.loads(leadout("run", alone / "target.gguf", *asked, "--json", **own).stdout)
     assert told["notes"] == [
-        "draft auto: no draft model, as none of 1 files here fits this target (`leadout pick` has the reasons)"
+        "draft auto: no draft model, as none of 1 files here fits this target (`leadout pick` has the reasons)"  # noqa: E501
     ]

@@ -126,3 +126,18 @@ def test_a_model_survives_being_written():
 def test_a_damaged_model_is_refused(values, said):
     with pytest.raises(InputError, match=said):
         AcceptanceModel.from_json(values)
+
+
+def test_uncertainty_is_the_quadratic_form_of_the_covariance():
+    model, rng = AcceptanceModel(), np.random.default_rng(0)
+    for _ in range(50):
+        model = model.learn(
+            rng.uniform(), int(rng.integers(8)), int(rng.integers(300)), bool(rng.integers(2))
+        )
+    x = np.array([1.0, np.log(0.7 / 0.3), np.log1p(3), np.log1p(40) - 4])
+    found = model.predict(0.7, 3, 40)
+    variance = x @ np.array(model.covariance) @ x
+    logit = np.array(model.weights) @ x
+    mean = 1 / (1 + np.exp(-logit / np.sqrt(1 + np.pi / 8 * variance)))
+    assert found.mean == pytest.approx(mean)
+    assert found.sd == pytest.approx(mean * (1 - mean) * np.sqrt(variance))

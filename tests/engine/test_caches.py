@@ -12,6 +12,7 @@ from leadout.drafters.model import ModelDrafter
 from leadout.drafters.ngram import NgramDrafter
 from leadout.engine.engine import Engine
 from leadout.engine.params import Params
+from leadout.engine.schedule import FixedSchedule
 from leadout.errors import BackendError
 from leadout.testing import ScriptedDrafter, TableModel
 
@@ -208,6 +209,19 @@ def test_closing_the_engine_ends_an_open_stream_and_frees_the_models(close):
     else:
         with pytest.raises(BackendError, match="the engine was closed during this generation"):
             list(stream)
+
+
+def test_closing_the_engine_frees_the_models_although_the_rest_fails():
+    class Stubborn(FixedSchedule):
+        def close(self):
+            raise RuntimeError("the disk is full")
+
+    target, draft = model(), model(1)
+    one = Engine(target, ModelDrafter(draft), schedule=Stubborn(2))
+    with pytest.raises(RuntimeError, match="the disk is full"):
+        one.close()
+    assert target.closed
+    assert draft.closed
 
 
 def test_a_failing_generator_costs_no_slot():

@@ -37,6 +37,12 @@ class Sure:
     def acceptance(self, drafter, mood):
         return AcceptanceModel()
 
+    def resting(self, drafter):
+        return None
+
+    def missed(self, drafter):
+        return 0.0
+
     def policy(self, drafter, outlook, mood):
         chances = np.full((outlook.state.ks[-1], 5), self.chance)
         return draft_policy(chances, outlook.costs, outlook.rate, ks=outlook.state.ks)

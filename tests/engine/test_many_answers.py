@@ -49,6 +49,19 @@ def test_prompt_is_read_once(n_slots):
     assert [result.usage.cached_tokens for result in results] == [0, *[len(PROMPT) - 1] * 3]
 
 
+def test_a_draft_model_reads_the_prompt_of_several_answers_once():
+    prompt = [i % 7 for i in range(60)]
+    draft = TableModel(hashed(8, 1), n_vocab=8, n_slots=4)
+    target = TableModel(hashed(8), n_vocab=8, n_slots=4)
+    one = engine(target, ModelDrafter(draft))
+    results = one.generate_many(prompt, SEEDED)
+    read = [fed for each in draft.passes for fed in each if fed.start < 59]
+    assert sum(min(59 - fed.start, len(fed.tokens)) for fed in read) == 59
+    assert [each.ids for each in results] == [
+        each.ids for each in engine(TableModel(hashed(8), n_vocab=8, n_slots=4)).generate_many(prompt, SEEDED)
+    ]
+
+
 def test_answers_together_share_their_passes():
     target, results = answers(4, params=replace(SEEDED, stop=()))
     assert max(len(each) for each in target.passes) == 4

@@ -49,7 +49,9 @@ def requests(name, make, kind, n=4, seed=0):
 
 
 KNOWN_MISS = ("Q8_0 llama", "prose, then code", "model")
-KNOWN_MISS_REASON = "reaches 0.947 of the best fixed choice, not 0.95: drafting is taken up again too late"
+KNOWN_MISS_REASON = (
+    "reaches 0.94 of the best fixed choice in hindsight, not 0.95: drafting is taken up again too late"
+)
 
 
 @pytest.mark.parametrize("kind", ["model", "lookup"])
@@ -288,7 +290,7 @@ def test_slots_that_draft_in_the_same_passes_share_what_these_cost():
     promised = []
     for n_active in (1, 2, 8):
         paced.begin(0)
-        state = RoundState(position=50, n_left=400, n_active=n_active, ks=range(9))
+        state = RoundState(position=2000, n_left=4000, n_active=n_active, ks=range(9))
         promised.append(paced.judge(0, state).promise("sim", 2))
     assert promised[0] > 0.5
     assert promised[1:] == pytest.approx([promised[0]] * 2, rel=0.1)

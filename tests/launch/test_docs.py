@@ -13,7 +13,7 @@ from leadout.launch.overview import overview_table
 from real_models import real_model
 
 FOLDER = Path(__file__).parents[2] / "docs" / "engines"
-PAGES = sorted(FOLDER.glob("*.md"))
+PAGES = sorted(FOLDER / f"{name}.md" for name in ("index", *ENGINES))
 SHOWN = [
     pytest.param(page.stem, command, shown, marks=[pytest.mark.model] if "smollm2" in command else [])
     for page in PAGES
@@ -68,7 +68,6 @@ def test_command_of_the_overview_runs(command):
 
 
 def test_every_engine_has_a_page_that_is_in_the_table():
-    assert {page.stem for page in PAGES} == {"index", *ENGINES}
     assert {page for page, _, _ in (each.values for each in SHOWN)} == set(ENGINES)
     assert overview_table() in (FOLDER / "index.md").read_text(encoding="utf-8")
 

@@ -7,21 +7,14 @@ from leadout.launch.vocabularies import compare, read_json
 from leadout.testing.tiny_gguf import tiny_vocabulary, write_tiny_gguf
 
 
-BYTE_LEVEL = {"type": "ByteLevel"}
-SENTENCE_PIECE = {
-    "type": "Sequence",
-    "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}],
-}
-
-
-def write_folder(folder, tokens, *, n_rows=0, added=(), architecture="Qwen2ForCausalLM", decoder=BYTE_LEVEL):
+def write_folder(folder, tokens, *, n_rows=0, added=(), architecture="Qwen2ForCausalLM"):
     """A model folder without weights that count: tokenizer.json, config.json and a file for the weights."""
     folder.mkdir()
     vocab = {text: token for token, text in enumerate(tokens)}
     tokenizer = {
         "model": {"type": "BPE", "vocab": vocab},
-        "decoder": decoder,
         "added_tokens": list(added),
+        "decoder": {"type": "ByteLevel"},
     }
     config = {
         "architectures": [architecture],
@@ -40,7 +33,7 @@ LETTERS = [f"t{n}" for n in range(40)]
 def test_same_tokens_and_rows_are_the_same(tmp_path):
     found = compare(write_folder(tmp_path / "a", LETTERS), write_folder(tmp_path / "b", LETTERS))
     assert (found.agreement, found.n_target, found.n_draft) == ("same", 40, 40)
-    assert found.sentence == "the draft's vocabulary is compatible"
+    assert found.sentence.startswith("the draft's vocabulary is compatible")
 
 
 def test_padding_is_told_from_other_tokens(tmp_path):
@@ -66,10 +59,10 @@ def test_a_token_more_of_the_draft_is_close(tmp_path):
 
 
 def test_gguf_and_folder_of_one_tokenizer_are_the_same(tmp_path):
-    gguf = write_tiny_gguf(tmp_path / "t.gguf")
-    tokens = tiny_vocabulary().tokens
-    special = [{"id": i, "content": tokens[i], "special": True} for i in range(3)]
-    folder = write_folder(tmp_path / "b", tokens, added=special, decoder=SENTENCE_PIECE)
+    gguf = write_tiny_gguf(tmp_path / "t.gguf", architecture="qwen2")
+    tokens = tiny_vocabulary(architecture="qwen2").tokens
+    added = [{"id": at, "content": text, "special": True} for at, text in enumerate(tokens)][-3:]
+    folder = write_folder(tmp_path / "b", tokens[:-3], n_rows=len(tokens), added=added)
     assert compare(gguf, folder).agreement == "same"
     assert compare(write_folder(tmp_path / "c", LETTERS), gguf).agreement == "different"
 
@@ -98,5 +91,5 @@ def test_damaged_json_is_named(tmp_path, text, said):
 
 
 def test_folder_without_tokens_is_named(tmp_path):
-    with pytest.raises(ModelFileError, match="no tokenizer"):
+    with pytest.raises(ModelFileError, match="so it is no tokenizer"):
         compare(write_folder(tmp_path / "a", []), write_folder(tmp_path / "b", LETTERS))

@@ -189,6 +189,13 @@ def test_vllm_without_a_speculative_configuration_is_off():
     assert (report.verdict, report.cause, report.exit_code) == (Verdict.OFF, "no-speculative-config", 3)
 
 
+def test_server_that_is_off_is_not_asked_for_samples():
+    server = FakeVllm(configured=False, model=FakeModel(drafts=False))
+    report = probed(server)
+    assert report.law.n_draws == 0
+    assert not any(body.get("temperature") == 1.0 for body in server.seen)
+
+
 def test_vllm_whose_counters_exist_but_do_not_grow_is_useless():
     report = probed(FakeVllm(model=FakeModel(drafts=False)), QUICK)
     assert (report.verdict, report.cause) == (Verdict.USELESS, "nothing-drafted")

@@ -187,6 +187,15 @@ def test_wrong_key_is_refused_without_repeating_it():
         assert KEY not in str(caught.value)
 
 
+def test_page_that_wants_more_rights_does_not_stop_the_probe():
+    class Guarded(FakeVllm):
+        def get(self, path):
+            return (403, JSON, "{}") if path.startswith("/server_info") else super().get(path)
+
+    with serving(Guarded()) as url:
+        assert probe_server(url, options=QUICK).exit_code == 0
+
+
 def test_key_that_a_server_echoes_is_blotted_out():
     class Echoes(FakeVllm):
         def post(self, path, body):

@@ -1,5 +1,8 @@
 """Verdicts from measurements, computed by hand."""
 
+import subprocess
+import sys
+
 import pytest
 
 from leadout.bench.record import Spread
@@ -116,3 +119,16 @@ def test_speed_counts_tokens_after_the_first():
     assert speed([said]).median == pytest.approx(10)
     assert speed([Said(text="x", n_tokens=2, first_s=1.0, last_s=3.0)]) is None
     assert speedup([]) is None
+
+
+def test_command_line_does_not_wait_for_http_libraries():
+    code = (
+        "import sys, leadout.cli.probe, leadout.probe\n"
+        "print({'httpx', 'prometheus_client'} & set(sys.modules))\n"
+        "print(leadout.probe.probe_server, dir(leadout.probe))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.startswith("set()\n")
+    assert "probe_server" in done.stdout

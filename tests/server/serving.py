@@ -82,15 +82,15 @@ def served(model, drafter=None, *, k=4, name="toy", max_queued=64):
     return Served.of(engine, Batcher(engine, max_queued=max_queued), name)
 
 
-def app_of(*models, options=None):
+def app_of(*models, options=None, **more):
     """The application that serves these."""
-    return make_app(LoadedModels({each.name: each for each in models}), options)
+    return make_app(LoadedModels({each.name: each for each in models}), options, **more)
 
 
 @asynccontextmanager
-async def client_of(*models, options=None):
+async def client_of(*models, options=None, **more):
     """A client of an application in this process that serves these models; they are closed at the end."""
-    transport = httpx.ASGITransport(app=app_of(*models, options=options), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(app=app_of(*models, options=options, **more), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
         yield client
     await LoadedModels({each.name: each for each in models}).close(0.0)

@@ -463,3 +463,17 @@ def test_a_failing_model_is_told(is_stream):
     else:
         assert response.status_code == 500
         assert "forward 3 failed" in response.json()["error"]["message"]
+
+
+def test_what_nobody_expected_is_an_error_too(caplog):
+    bad, good = post(
+        replying(lambda prompt: str(1 / int("boom" not in prompt))),
+        {"messages": [{"role": "user", "content": "boom"}]},
+        {"messages": HELLO},
+    )
+    assert bad.status_code == 500
+    error = bad.json()["error"]
+    assert error["type"] == "server_error"
+    assert bad.headers["x-request-id"] in error["message"]
+    assert "ZeroDivisionError" in caplog.text
+    assert good.json()["choices"][0]["message"]["content"] == "1.0"

@@ -62,7 +62,6 @@ def test_health_needs_no_key(path):
 
 def test_keys_are_never_logged(caplog):
     caplog.set_level(logging.DEBUG, "leadout.server")
-    logging.getLogger("leadout.server").propagate = True
     call("POST", "/v1/chat/completions", KEYS, json=CHAT, headers={"Authorization": "Bearer first-key"})
     assert any(record.fields["status"] == 200 for record in caplog.records)
     assert "first-key" not in json.dumps([record.__dict__ for record in caplog.records], default=str)

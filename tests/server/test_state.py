@@ -4,6 +4,10 @@ import asyncio
 import json
 import logging
 
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind
 from prometheus_client.parser import text_string_to_metric_families
 from serving import HELLO, client_of, replying, served
 
@@ -61,7 +65,6 @@ def test_metrics_count_what_happened():
 
 def logged(caplog, path="/v1/chat/completions", options=None, **fields):
     caplog.set_level(logging.INFO, "leadout.server")
-    logging.getLogger("leadout.server").propagate = True
     asked(fields, path=path, options=options)
     [record] = [record for record in caplog.records if record.getMessage() == "request"]
     return record
@@ -88,6 +91,21 @@ def test_text_is_logged_where_that_was_asked_for(caplog):
     assert record.fields["prompts"] == [HELLO]
     assert record.fields["answers"] == [SAID]
     assert "hello" in LineFormatter("json").format(record)
+
+
+def test_a_span_tells_of_the_request_and_not_its_text():
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+
+    async def ask():
+        async with client_of(served(replying(SAID)), tracer_provider=provider) as client:
+            await client.post("/v1/chat/completions", json={"model": "toy", "messages": HELLO})
+
+    asyncio.run(ask())
+    [span] = [each for each in exporter.get_finished_spans() if each.kind is SpanKind.SERVER]
+    assert span.attributes["leadout.completion_tokens"] == len(SAID)
+    assert "hello" not in str(span.attributes)
 
 
 def test_refused_requests_are_logged_too(caplog):

@@ -23,6 +23,8 @@ from leadout.models.open import Provider
 from leadout.models.options import GgufOptions
 from leadout.models.remember import Findings
 
+_NEARLY = 0.75  # of what the target reads for a token; nothing is saved beyond
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
@@ -222,9 +224,9 @@ class Picker:
         if _is_same_file(Path(facts.path), self.target.path):
             return "the target itself"
         ours, theirs = self.facts.reading.bytes_at(1), facts.reading.bytes_at(1)
-        if theirs >= ours or facts.n_params > self.facts.n_params:
+        if theirs >= _NEARLY * ours or facts.n_params > self.facts.n_params:
             sizes = f"{shown(int(theirs))} read for a token, {shown(int(ours))} by the target"
-            return f"as large as the target or larger ({sizes})"
+            return f"as large as the target, or nearly, or larger ({sizes})"
         return ""
 
     def _compare(self, facts: FileFacts, header: Header) -> VocabularyVerdict:

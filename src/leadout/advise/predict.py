@@ -11,11 +11,12 @@ from leadout.advise.replay import Replayed, replay, with_draft
 from leadout.advise.samples import KINDS, Kind
 from leadout.engine.memory import Memory
 from leadout.engine.pace import PacedSchedule
-from leadout.engine.profile import Profile
+from leadout.engine.startup import Agreement, Startup
 from leadout.errors import InputError
 
 _N_PASSES = 2  # over all answers; the last counts, when the schedule knows the drafter as it soon would
 _Z = 1.645  # 90 % lie within, of a normal law
+_N_AGREEMENTS = 16
 _PRIOR_DF = 3.0  # how much the spread of all kinds counts beside a kind's own
 _SMALLEST_SD = 0.02  # of one sample's logarithm: costs are not known better than that
 
@@ -159,7 +160,8 @@ def _replays(
     record: TargetRecord, draft: DraftRecord | None, draft_name: str, widths: frozenset[int] | None
 ) -> list[Replayed]:
     costs = record.costs if draft is None else with_draft(record.costs, draft.draft_s, draft.read_s)
-    schedule = PacedSchedule(Memory(profile=Profile(costs)))
+    startup = Startup(costs=costs, agreements=_first_agreements(draft), seconds=0.0)
+    schedule = PacedSchedule(Memory.of_startup(startup, draft_name))
     guesses = [None] * len(record.answers) if draft is None else draft.guesses
     done: list[Replayed] = []
     for _ in range(_N_PASSES):
@@ -168,6 +170,15 @@ def _replays(
             for answered, guess in zip(record.answers, guesses, strict=True)
         ]
     return done
+
+
+def _first_agreements(draft: DraftRecord | None) -> tuple[Agreement, ...]:
+    """As many as the first measurement of a pair shows its schedule, from all over the answers."""
+    if draft is None:
+        return ()
+    guesses = [guess for each in draft.guesses for guess in each[1:]]
+    chosen = guesses[:: max(1, len(guesses) // _N_AGREEMENTS)][:_N_AGREEMENTS]
+    return tuple(Agreement(confidence=each.confidence, stood=each.stood) for each in chosen)
 
 
 def _guesses(draft: DraftRecord, at: Sequence[int]) -> list[Guess]:

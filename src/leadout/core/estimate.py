@@ -64,8 +64,7 @@ class AcceptanceModel:
     def predict(self, confidence: float, offset: int, position: int) -> Prediction:
         """The chance of a token at `offset` of a proposal that begins at `position` of the answer."""
         x = _features(confidence, offset, position)
-        logit = _dot(self.weights, x)
-        variance = max(0.0, _dot(x, _times(self.covariance, x)))
+        logit, variance = _dot(self.weights, x), max(0.0, _quadratic(self.covariance, x))
         # MacKay, "The evidence framework applied to classification networks", Neural Comput. 4(5), 1992
         mean = _sigmoid(logit / math.sqrt(1 + _PROBIT * variance))
         return Prediction(mean=mean, sd=mean * (1 - mean) * math.sqrt(variance))
@@ -211,7 +210,21 @@ def _sigmoid(x: float) -> float:
 
 
 def _dot(a: _Vector, b: _Vector) -> float:
-    return sum(map(float.__mul__, a, b))
+    a0, a1, a2, a3 = a  # written out, here and below: this is asked dozens of times a round
+    b0, b1, b2, b3 = b
+    return a0 * b0 + a1 * b1 + a2 * b2 + a3 * b3
+
+
+def _quadratic(matrix: _Matrix, x: _Vector) -> float:
+    """The quadratic form of a symmetric matrix."""
+    x0, x1, x2, x3 = x
+    (m00, m01, m02, m03), (_, m11, m12, m13), (_, _, m22, m23), (_, _, _, m33) = matrix
+    return (
+        x0 * (m00 * x0 + 2 * (m01 * x1 + m02 * x2 + m03 * x3))
+        + x1 * (m11 * x1 + 2 * (m12 * x2 + m13 * x3))
+        + x2 * (m22 * x2 + 2 * m23 * x3)
+        + m33 * x3 * x3
+    )
 
 
 def _times(matrix: _Matrix, x: _Vector) -> _Vector:

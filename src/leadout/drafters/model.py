@@ -25,6 +25,7 @@ from leadout.errors import BackendError, InputError, RollbackError
 from leadout.models.base import Chunk, Model
 
 PREFILL_BATCH = 512
+_WORTH_SHARING = 16  # tokens; fewer are read about as fast as they are copied
 
 
 @dataclass(slots=True)
@@ -178,6 +179,7 @@ class ModelDrafter:
         state.blocked = ""
         state.n_committed = 0
         self._cut(slot, min(common_prefix(state.held, prompt.ids), len(prompt.ids) - 1))
+        self._share(slot, prompt.ids)
         self._admit(state, prompt.ids)
 
     def observe(self, slot: int, committed: Sequence[int]) -> None:
@@ -241,16 +243,39 @@ class ModelDrafter:
 
     def _read(self, drafts: Sequence[_Draft]) -> None:
         """Bring each cache to where a single pass can draft the first token."""
-        for draft in drafts:
+        for at, draft in enumerate(drafts):
             slot, context = draft.request.slot, draft.request.context
             held = self._slots[slot].held
+            n_most = self._batch
+            if len(context) - len(held) > _WORTH_SHARING:
+                self._share(slot, context)
+                # what those who follow can copy is read before they do
+                shared = [common_prefix(context, other.request.context) for other in drafts[at + 1 :]]
+                if max(shared, default=0) - len(held) > _WORTH_SHARING:
+                    n_most = min(n_most, max(1, len(context) - max(shared)))
             n_again = 1 if self._editor is None else 2
             if len(held) > len(context) - n_again:
                 self._cut(slot, max(0, len(context) - n_again))
-            while len(context) - len(held) > self._batch:
-                self._feed(
-                    [Chunk(slot=slot, tokens=context[len(held) : len(held) + self._batch], n_logits=0)]
-                )
+            while len(context) - len(held) > n_most:
+                piece = context[len(held) : min(len(held) + self._batch, len(context) - n_most)]
+                self._feed([Chunk(slot=slot, tokens=piece, n_logits=0)])
+
+    def _share(self, slot: int, context: Sequence[int]) -> None:
+        """Copy what another slot holds of the text, where that is much more than its own holds."""
+        if self._model.info.copying != "any":
+            return
+        state, wanted = self._slots[slot], context[: len(context) - 1]
+        shared = [0 if each is state else common_prefix(each.held, wanted) for each in self._slots]
+        source = max(range(len(shared)), key=shared.__getitem__)
+        n = min(shared[source], self._model.length(source))
+        if n - len(state.held) <= _WORTH_SHARING:
+            return
+        state.held.clear()
+        try:
+            self._model.copy(source, slot, n)
+            state.held.extend(wanted[:n])
+        except RollbackError:
+            self._model.truncate(slot, 0)
 
     def _step(self, drafts: Sequence[_Draft]) -> None:
         """Draw one more token for each of these drafts."""

@@ -21,6 +21,7 @@ _KEEP_LONG = 0.9995  # of what lasts, per verdict
 _NEW_TEXT = 0.2  # how far a new request opens what is known
 _STALE_RATE = 0.03
 _N_STALE_ROUNDS = 16
+_N_ASKED, _N_RESTING = 8, 5  # rounds: asked in each at first; a refusal later holds for four more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,7 @@ class RequestBeliefs:
         self._acceptance: dict[str, AcceptanceModel] = {}
         self._learned_at: dict[str, int] = {}  # answer length when news of a drafter came last
         self._missed: dict[str, float] = {}
+        self._resting: dict[str, tuple[int, DraftPolicy]] = {}  # up to which round
         self._policies: dict[tuple[str, Mood], _Policy] = {}
         self._n_learned = self._n_rounds = self._n_tokens = 0
 
@@ -86,6 +88,11 @@ class RequestBeliefs:
             self._policies[drafter, mood] = made
         return made.policy
 
+    def resting(self, drafter: str) -> DraftPolicy | None:
+        """The policy by which this model was refused a moment ago, while it is not asked anew."""
+        until, policy = self._resting.get(drafter, (0, None))
+        return policy if self._n_rounds < until else None
+
     def missed(self, drafter: str) -> float:
         """Tokens that this model might have gained in the rounds so far, had it read the text before."""
         return self._missed.get(drafter, 0.0)
@@ -93,6 +100,8 @@ class RequestBeliefs:
     def saw_course(self, drafter: str, course: Course) -> None:
         """A draft model has shown how sure it is, or was not asked."""
         self._missed[drafter] = self.missed(drafter) + course.missed
+        if course.worth <= 0 and self._n_rounds >= _N_ASKED and self.resting(drafter) is None:
+            self._resting[drafter] = (self._n_rounds + _N_RESTING, course.policy)
         for offset, confidence in enumerate(course.confidences):
             self._memory.confidences_of(drafter).saw(course.n_given + offset, confidence)
 

@@ -11,7 +11,7 @@ from leadout.core.cost import CostTable
 from leadout.engine.events import Forecast, Round
 from leadout.engine.judge import PacedJudge
 
-LOSS = 0.02
+LOSS = 0.015
 """Share of the time that drafting may lose in a request."""
 
 _CREDIT = 0.1

@@ -37,6 +37,9 @@ class Beliefs(Protocol):
     def policy(self, drafter: str, outlook: Outlook, mood: Mood) -> DraftPolicy:
         """When drafting with this model goes on."""
 
+    def resting(self, drafter: str) -> DraftPolicy | None:
+        """The policy by which this model was refused a moment ago, while it is not asked anew."""
+
     def missed(self, drafter: str) -> float:
         """Tokens that this model might have gained in the rounds so far, had it read the text before."""
 
@@ -238,6 +241,9 @@ class PacedJudge:
 
     def _course(self, drafter: str, n_unread: int) -> Course:
         outlook = self.outlook
+        rested = self.beliefs.resting(drafter)
+        if rested is not None:
+            return self._refused(rested, n_unread)
         policy = self.beliefs.policy(drafter, outlook, "fair")
         reading = self._reading(n_unread)
         worth = policy.worth - reading
@@ -249,7 +255,10 @@ class PacedJudge:
             hopeful = self.beliefs.policy(drafter, outlook, "hopeful")
             if hopeful.worth - reading > outlook.margin:
                 return Course(hopeful, _BARELY, "hopeful", n_unread)
-        missed = max(0.0, policy.worth - max(self.lookup_worth, outlook.margin))
+        return self._refused(policy, n_unread)
+
+    def _refused(self, policy: DraftPolicy, n_unread: int) -> Course:
+        missed = max(0.0, policy.worth - max(self.lookup_worth, self.outlook.margin))
         return Course(policy, 0.0, "fair", n_unread, missed=missed)
 
     def _may_read(self, drafter: str, n_unread: int) -> bool:

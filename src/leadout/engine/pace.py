@@ -149,13 +149,14 @@ class PacedSchedule(Schedule):
         request = self._requests[slot]
         judge, proposal, forecast = request.judge, request.proposal, request.forecast
         n_active = 1 if judge is None else judge.outlook.state.n_active
-        self._learn_costs(outcome, n_active)
+        self._learn_costs(outcome, judge, n_active)
         if judge is not None:
             for drafter, course in judge.courses.items():
                 request.beliefs.saw_course(drafter, course)
             if proposal is not None:
                 request.beliefs.saw_verdict(proposal, judge.outlook.state.position, outcome.accepted)
-            request.refusal = judge.refusal
+            if judge.refusal.drafter:
+                request.refusal = judge.refusal
         self._books.add(outcome, judge, n_active)
         request.books.add(outcome, forecast, judge, n_active)
         request.beliefs.round_over(request.books.n_tokens)
@@ -178,12 +179,14 @@ class PacedSchedule(Schedule):
         if self._save is not None and self._memory.profile.is_known:
             self._save(self._memory)
 
-    def _learn_costs(self, outcome: Round, n_active: int) -> None:
+    def _learn_costs(self, outcome: Round, own: PacedJudge | None, n_active: int) -> None:
         """Costs of the pass, told once for all slots that shared it: by the first that is asked."""
         profile = self._memory.profile
-        judges = [each.judge for each in self._requests.values() if each.judge is not None]
-        if n_active > 1 and len(judges) != n_active:
-            return
+        judges = [] if own is None else [own]
+        if n_active > 1:
+            judges = [each.judge for each in self._requests.values() if each.judge is not None]
+            if len(judges) != n_active:
+                return
         if outcome.width:
             profile.saw_verify(outcome.width, outcome.verify_s, n_active)
             profile.saw_other(outcome.other_s)

@@ -20,6 +20,7 @@ _FIRST_DRAFT = 0.3  # a draft pass, in single target passes, until one was seen
 _FIRST_READ = 0.4  # one more token that is read in a draft pass, in draft passes
 _SLOWEST_LEARNING = 0.05
 _DRIFT_LEARNING = 0.1
+_SAME_DRIFT, _N_KEPT = 0.01, 50  # a table serves while costs are within a hundredth, for so many passes
 _DRIFT_BY_OTHERS = 0.03  # of passes with a draft, whose width has a cost of its own
 _LARGEST_SURPRISE = 0.5  # in natural logarithms of seconds; an outlier counts as no more
 _N_UNSURE = 3  # samples after which surprises are bounded
@@ -54,7 +55,7 @@ class Widths:
 
     def __init__(self, known: Iterable[tuple[int, float]] = ()) -> None:
         self._costs = {width: _Cost(seconds, _N_UNSURE) for width, seconds in known}
-        self._n_passes = 0
+        self.n_passes = 0
 
     @property
     def is_known(self) -> bool:
@@ -69,13 +70,13 @@ class Widths:
         float or None
             log(seen / expected), where the width was well known.
         """
-        self._n_passes += 1
+        self.n_passes += 1
         cost = self._costs.get(width)
         if cost is None or not self._is_plausible(width) or self._is_stale(width):
-            self._costs[width] = _Cost(seconds, 1, self._n_passes)
+            self._costs[width] = _Cost(seconds, 1, self.n_passes)
             return None
         surprise, is_sure = math.log(seconds / cost.seconds), cost.n >= _N_UNSURE
-        cost.seen_at = self._n_passes
+        cost.seen_at = self.n_passes
         if width > 1 or not is_sure:  # single passes are what the drift is measured by
             cost.learn(surprise)
         return surprise if is_sure else None
@@ -105,7 +106,7 @@ class Widths:
     def to_json(self) -> dict[str, list[float]]:
         """Width to seconds and the passes since it was seen."""
         return {
-            str(width): [cost.seconds, self._n_passes - cost.seen_at]
+            str(width): [cost.seconds, self.n_passes - cost.seen_at]
             for width, cost in sorted(self._costs.items())
         }
 
@@ -124,7 +125,7 @@ class Widths:
         return made
 
     def _is_stale(self, width: int) -> bool:
-        return width > 1 and self._n_passes - self._costs[width].seen_at > STALE_PASSES
+        return width > 1 and self.n_passes - self._costs[width].seen_at > STALE_PASSES
 
     def _is_plausible(self, width: int) -> bool:
         """Whether what is known of this width can be its cost, and not a busy moment of the machine."""
@@ -148,7 +149,8 @@ class Profile:
         self._read: _Cost | None = None
         self._fixed_s = 0.0
         self._log_drift, self._n_far_off = 0.0, 0
-        self._tables: dict[int, CostTable] = {}
+        self._tables: dict[int, CostTable] = {}  # made anew where they would differ noticeably
+        self._table_drift = 0.0
         if costs is not None:
             self._fixed_s = costs.fixed_s
             if costs.draft_s > 0:
@@ -181,6 +183,7 @@ class Profile:
         """
         table = self._tables.get(n_active)
         if table is None:
+            self._table_drift = self._log_drift
             drift = math.exp(self._log_drift)
             draft_s, read_s = self._drafting(drift)
             table = CostTable(
@@ -197,9 +200,10 @@ class Profile:
         width -= n_active - 1
         if not (1 <= width <= WIDEST and seconds > 0):
             return
-        self._tables.clear()
         widths = self._single if n_active == 1 else self._shared.setdefault(n_active, Widths())
         surprise = widths.learn(width, seconds / math.exp(self._log_drift))
+        if surprise is None or width > 1 or widths.n_passes % _N_KEPT == 0:
+            self._tables.clear()
         if surprise is not None:
             self._drift(bounded(surprise) * (_DRIFT_LEARNING if width == 1 else _DRIFT_BY_OTHERS))
 
@@ -221,7 +225,6 @@ class Profile:
         """The rest of a round took this long."""
         seconds = min(seconds, 4 * self._fixed_s) if self._fixed_s else seconds
         self._fixed_s += _DRIFT_LEARNING * (seconds - self._fixed_s)
-        self._tables.clear()
 
     def _widths(self, n_active: int, drift: float) -> tuple[tuple[int, float], ...]:
         """What was seen with that many slots; before that, what one slot needs for as many tokens."""
@@ -245,6 +248,8 @@ class Profile:
     def _drift(self, step: float) -> None:
         """Follow what all costs have in common; forget them one by one when they are far off for long."""
         self._log_drift += step
+        if abs(self._log_drift - self._table_drift) > _SAME_DRIFT:
+            self._tables.clear()
         self._n_far_off = self._n_far_off + 1 if abs(self._log_drift) > _FAR_OFF else 0
         if self._n_far_off < _N_FAR_OFF:
             return

@@ -10,20 +10,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from leadout.errors import ModelFileError
 from leadout.models.compare import Kind, compare_files
 
 Agreement = Literal["same", "padded", "close", "different", "unknown"]
-
-_AGREEMENTS: Mapping[Kind, Agreement] = {
-    "identical": "same",
-    "padded": "padded",
-    "listed": "close",
-    "shared": "different",
-    "text": "different",
-}
+_AGREEMENTS: Mapping[Kind, Agreement] = MappingProxyType(
+    {"identical": "same", "padded": "padded", "listed": "close", "shared": "different", "text": "different"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +57,12 @@ def compare(target: Path | None, draft: Path | None) -> Verdict:
             agreement="unknown",
             sentence="the vocabularies were not compared, as the models are not on this machine",
         )
-    comparison = compare_files(target, draft)
+    found = compare_files(target, draft)
     return Verdict(
-        agreement=_AGREEMENTS[comparison.kind],
-        sentence=f"the draft's vocabulary is {comparison.explain()}",
-        n_target=comparison.target.size,
-        n_draft=comparison.draft.size,
+        agreement=_AGREEMENTS[found.kind],
+        sentence=f"the draft's vocabulary is {found.explain()}",
+        n_target=found.target.size,
+        n_draft=found.draft.size,
     )
 
 

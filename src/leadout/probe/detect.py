@@ -47,7 +47,7 @@ def find_engine(http: Http, wanted: str | None, options: ProbeOptions) -> tuple[
     InputError
         If there is no engine of that name.
     ServerError
-        If nothing answers, or nothing known.
+        If nothing answers, or nothing known, or it wants a key.
     """
     known = engines(options)
     if wanted is not None:
@@ -58,6 +58,7 @@ def find_engine(http: Http, wanted: str | None, options: ProbeOptions) -> tuple[
         version = engine.recognise(http)
         if version is not None:
             return engine, version
+    http.raise_denial()
     raise ServerError(
         f"{http.url} answers, but as no engine known here; if it is one of {', '.join(ENGINE_NAMES)}, "
         "say so with --engine NAME"

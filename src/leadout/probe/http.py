@@ -68,6 +68,7 @@ class Http:
         self.url = checked_url(url)
         self._key, self._timeout_s, self._deadline = api_key, timeout_s, deadline
         self._pages: dict[str, Page] = {}
+        self._denial: ServerRefusedError | None = None
         try:
             headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
             self._client = httpx.Client(
@@ -99,15 +100,25 @@ class Http:
         Raises
         ------
         ServerError
-            If nothing answers, or it wants a key.
+            If nothing answers.
         """
         if fresh or path not in self._pages:
             with self._failures(path), self._client.stream("GET", path) as response:
                 text = self._read(response, path)
-                if response.status_code in (401, 403):
-                    raise self._refusal(path, response.status_code, text)
+                if response.status_code in (401, 403):  # some pages want more rights than completions do
+                    self._denial = self._denial or self._refusal(path, response.status_code, text)
                 self._pages[path] = Page(status=response.status_code, headers=response.headers, text=text)
         return self._pages[path]
+
+    def raise_denial(self) -> None:
+        """Raise what the first page said that wanted a key, if there was one.
+
+        Raises
+        ------
+        ServerRefusedError
+        """
+        if self._denial is not None:
+            raise self._denial
 
     def post(self, path: str, body: Mapping[str, object]) -> Json:
         """POST and read one JSON object.

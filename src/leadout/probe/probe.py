@@ -12,10 +12,10 @@ from leadout.probe import prompts
 from leadout.probe.answers import Drafting, exchange, fold_drafting, speed, speedup
 from leadout.probe.detect import find_engine
 from leadout.probe.engine import pick_model, reading
-from leadout.probe.equality import compare, replay
+from leadout.probe.equality import Equality, compare, replay
 from leadout.probe.http import Http
 from leadout.probe.judge import judge
-from leadout.probe.law import judge_law
+from leadout.probe.law import Law, judge_law
 from leadout.probe.measured import Measured
 from leadout.probe.options import ProbeOptions
 from leadout.probe.report import ProbeReport
@@ -86,20 +86,23 @@ def probe_server(
             plain, _ = _side(connect(plain_url), None, None, options)
         texts = [prompts.repetitive(number, seed) for number in range(options.n_prompts)]
         exchanges, drafting = exchange(side, plain, texts, options.n_tokens, watch)
-        if plain is not None:
-            equality = compare(exchanges, plain)
-        else:
-            equality = replay(exchanges, side, options.n_replays, watch)
-        law = judge_law(
-            side,
-            plain,
-            [prompts.free_choice(number, seed) for number in range(2)],
-            n_draws=options.n_draws,
-            random=np.random.default_rng(seed),
-            watch=watch,
-        )
-        long_drafting = _long(side, options, seed) if options.long_prompt and not watch.is_over() else None
         inspection = side.inspect()
+        equality, law = Equality(), Law()
+        if drafting.drafted or inspection.configured is not False:
+            equality = (
+                compare(exchanges, plain)
+                if plain is not None
+                else replay(exchanges, side, options.n_replays, watch)
+            )
+            law = judge_law(
+                side,
+                plain,
+                [prompts.free_choice(number, seed) for number in range(2)],
+                n_draws=options.n_draws,
+                random=np.random.default_rng(seed),
+                watch=watch,
+            )
+        long_drafting = _long(side, options, seed) if options.long_prompt and not watch.is_over() else None
         blank = 0 if watch.is_over() else _blank_tops(side, seed)
         ratio = speedup(exchanges)
         judged = judge(

@@ -102,7 +102,12 @@ class ProbeReport:
             ("set-up", _set_up(self.inspection), "as the server tells it"),
             ("drafting", *_drafting(self.drafting)),
             ("speed", *_speed(self.speed, self.plain_speed, self.speedup)),
-            ("greedy text", *_equality(self.equality)),
+            (
+                "greedy text",
+                *_equality(
+                    self.equality, is_idle=not self.drafting.drafted and self.inspection.configured is False
+                ),
+            ),
             ("law", *_law(self.law)),
         )
 
@@ -159,7 +164,9 @@ def _speed(speed: Spread | None, plain: Spread | None, speedup: Spread | None) -
     )
 
 
-def _equality(equality: Equality) -> tuple[str, str]:
+def _equality(equality: Equality, *, is_idle: bool) -> tuple[str, str]:
+    if equality.result == "unchecked" and is_idle:
+        return "unchecked", "nothing is drafted that could harm"
     if equality.result == "unchecked":
         return "unchecked", "needs a plain server (--plain URL) with this engine"
     result = {

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
+from opentelemetry.trace import TracerProvider
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
@@ -20,6 +21,9 @@ from leadout.server.desk import Desk
 from leadout.server.guard import OPEN_PATHS, Guard
 from leadout.server.metrics import Metrics
 from leadout.server.models import model_routes
+from leadout.server.ollama_chat import ollama_chat_routes
+from leadout.server.ollama_generate import ollama_generate_routes
+from leadout.server.ollama_models import ollama_model_routes, ollama_refused_routes
 from leadout.server.options import ServerOptions
 from leadout.server.refusal import RefusedError, refusal_of, refusal_of_form
 from leadout.server.registry import Registry
@@ -29,7 +33,9 @@ from leadout.server.state import state_routes
 from leadout.server.watch import Watch
 
 
-def make_app(registry: Registry, options: ServerOptions | None = None) -> FastAPI:
+def make_app(
+    registry: Registry, options: ServerOptions | None = None, *, tracer_provider: TracerProvider | None = None
+) -> FastAPI:
     """The application that serves the models of `registry`; closes them when it ends.
 
     Parameters
@@ -37,6 +43,8 @@ def make_app(registry: Registry, options: ServerOptions | None = None) -> FastAP
     registry : Registry
     options : ServerOptions or None
         None is the defaults.
+    tracer_provider : TracerProvider or None
+        Of OpenTelemetry; None is the process's own, where it has one.
     """
     options = options or ServerOptions()
 
@@ -53,6 +61,12 @@ def make_app(registry: Registry, options: ServerOptions | None = None) -> FastAP
         docs_url=None,  # they load scripts from elsewhere
         redoc_url=None,
         separate_input_output_schemas=False,
+        telemetry={
+            "auto_configure": options.otel,
+            "tracer_provider": tracer_provider,
+            "metrics": False,
+            "logs": False,
+        },
     )
     desk, metrics = Desk(registry=registry, options=options), Metrics(registry.loaded)
     for routes in (
@@ -61,6 +75,10 @@ def make_app(registry: Registry, options: ServerOptions | None = None) -> FastAP
         chat_routes(desk),
         completion_routes(desk),
         response_routes(desk),
+        ollama_chat_routes(desk),
+        ollama_generate_routes(desk),
+        ollama_model_routes(registry),
+        ollama_refused_routes(),
     ):
         app.include_router(routes)
     _answer_errors(app)
@@ -83,16 +101,17 @@ def make_app(registry: Registry, options: ServerOptions | None = None) -> FastAP
 def _answer_errors(app: FastAPI) -> None:
     """Turn everything that a request can raise into an answer."""
 
-    async def on_error(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    async def on_error(request: Request, error: Exception) -> Response:
+        path = request.url.path
         match error:
             case ClientGoneError():
                 raise error  # nobody to answer
             case LeadoutError():
-                return refusal_of(error).response()
+                return refusal_of(error).response(path)
             case RequestValidationError():
-                return refusal_of_form(error.errors()).response()
+                return refusal_of_form(error.errors()).response(path)
             case HTTPException():
-                return _refusal_of_http(error).response()
+                return _refusal_of_http(error).response(path)
         raise error
 
     for kind in (LeadoutError, RequestValidationError, HTTPException):

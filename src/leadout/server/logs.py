@@ -8,8 +8,6 @@ import time
 
 from leadout.server.options import LogFormat
 
-_STANDARD_LEVEL = logging.INFO
-
 
 class LineFormatter(logging.Formatter):
     """Writes a record's message and its ``fields``.
@@ -41,7 +39,7 @@ def configure_logs(log_format: LogFormat) -> None:
     """Send the server's log lines to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(LineFormatter(log_format))
-    for name, level in (("leadout.server", _STANDARD_LEVEL), ("uvicorn.error", logging.WARNING)):
+    for name, level in (("leadout.server", logging.INFO), ("uvicorn.error", logging.WARNING)):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.setLevel(level)

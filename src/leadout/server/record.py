@@ -31,12 +31,15 @@ class Record:
         Such as "/v1/chat/completions"; "" until it is known.
     is_stream : bool
         Whether the answer is sent as it comes.
+    load_s : float
+        Seconds from the request's arrival to when its model was there.
     """
 
     def __init__(self, metrics: Metrics, *, shows_text: bool = False) -> None:
         self.id = f"req_{secrets.token_hex(12)}"
         self.route = self.model = ""
         self.is_stream = False
+        self.load_s = 0.0
         self._shows_text, self._prompts, self._answers = shows_text, list[object](), dict[int, str]()
         self._metrics = metrics
         self._began = perf_counter()
@@ -71,14 +74,17 @@ class Record:
     def end(self, status: int) -> dict[str, object]:
         """The request is over, with this status; everything that is known of it."""
         self._metrics.answered(self.route, status, self.seconds)
+        text = {"prompts": self._prompts, "answers": list(self._answers.values())}
+        return {**self.told(status), **(text if self._shows_text else {})}
+
+    def told(self, status: int) -> dict[str, object]:
+        """What is known of it, without its text."""
         told: dict[str, object] = {"id": self.id, "route": self.route, "status": status}
         told["seconds"] = round(self.seconds, 4)
         if self.model:
             told |= {"model": self.model, "stream": self.is_stream}
         if self._first_s is not None:
             told |= {"first_token_s": round(self._first_s, 4), **self._counts, "finish": self._reasons}
-        if self._shows_text:
-            told |= {"prompts": self._prompts, "answers": list(self._answers.values())}
         return told
 
     def _start(self, event: Started) -> None:

@@ -12,11 +12,12 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from leadout.engine.engine import Engine
-from leadout.errors import InputError
+from leadout.errors import BackendError, InputError
 from leadout.server.app import make_app
 from leadout.server.batcher import Batcher
 from leadout.server.logs import configure_logs
 from leadout.server.options import ServerOptions
+from leadout.server.pool import ModelPool
 from leadout.server.registry import LoadedModels, Served
 
 _BACKLOG = 2048
@@ -64,8 +65,20 @@ def serve_engine(engine: Engine, listening: socket.socket, options: ServerOption
     run_app(make_app(LoadedModels({served.name: served}), options), listening, options)
 
 
+def serve_models(pool: ModelPool, listening: socket.socket, options: ServerOptions) -> None:
+    """Serve models that are loaded when they are asked for, until SIGTERM or Ctrl-C; parameters as above."""
+    configure_logs(options.log_format)
+    run_app(make_app(pool, options), listening, options)
+
+
 def run_app(app: ASGIApp, listening: socket.socket, options: ServerOptions) -> None:
-    """Serve until SIGTERM or Ctrl-C; what runs then may go on for the grace time."""
+    """Serve until SIGTERM or Ctrl-C; what runs then may go on for the grace time.
+
+    Raises
+    ------
+    BackendError
+        If it could not start.
+    """
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -74,8 +87,11 @@ def run_app(app: ASGIApp, listening: socket.socket, options: ServerOptions) -> N
         lifespan="on",
         timeout_graceful_shutdown=math.ceil(options.grace_s),
     )
+    server = uvicorn.Server(config)
     with _signals_are_taken():
-        uvicorn.Server(config).run(sockets=[listening])
+        server.run(sockets=[listening])
+    if not server.started:
+        raise BackendError("the server could not start; its log says why")
 
 
 @contextmanager

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 
+from opentelemetry import trace
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leadout.server.metrics import Metrics
@@ -41,13 +43,17 @@ class Watch:
             await self._app(scope, receive, send)
             return
         record = scope["leadout.record"] = Record(self._metrics, shows_text=self._shows_text)
-        status = 0
+        leases = scope["leadout.leases"] = ExitStack()  # what the request holds until it is over
+        span, status = trace.get_current_span(), 0
 
         async def sent(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], (b"x-request-id", record.id.encode())]
+            elif not message.get("more_body", False):
+                record.route = _route(scope)
+                span.set_attributes(_attributes(record.told(status)))  # the span ends with this message
             await send(message)
 
         try:
@@ -58,13 +64,25 @@ class Watch:
             LOG.exception("request failed", extra={"fields": {"id": record.id}})
             if status:
                 raise  # half an answer is out; closing the connection says that it is not whole
-            status = 500
-            await RefusedError(500, f"something failed here; the log of {record.id} tells more").response()(
-                scope, receive, sent
-            )
+            message = f"something failed here; the log of {record.id} tells more"
+            await RefusedError(500, message).response(scope["path"])(scope, receive, sent)
         finally:
-            route = scope.get("route")
-            record.route = getattr(route, "path", "") or "other"
+            leases.close()
+            record.route = _route(scope)
             told = record.end(CLIENT_GONE if scope.get("leadout.gone") else status)
             if scope["path"] not in self._quiet:
                 LOG.info("request", extra={"fields": {"method": scope["method"], **told}})
+
+
+def _route(scope: Scope) -> str:
+    """The route that took the request, as it is written in the description; unknown ones are one."""
+    return getattr(scope.get("route"), "path", "") or "other"
+
+
+def _attributes(told: Mapping[str, object]) -> dict[str, str | int | float | bool]:
+    """What a span tells of a request: numbers and names, never its text."""
+    return {
+        f"leadout.{name}": value
+        for name, value in told.items()
+        if isinstance(value, str | int | float | bool)
+    }
