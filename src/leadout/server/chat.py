@@ -10,7 +10,7 @@ from leadout.server.chat_reply import ChatReply
 from leadout.server.constraint import constraint_of
 from leadout.server.desk import Desk
 from leadout.server.refusal import RefusedError
-from leadout.server.tool_form import Function
+from leadout.server.tool_form import Function, ToolChoiceForm
 
 
 def chat_routes(desk: Desk) -> APIRouter:
@@ -46,6 +46,7 @@ def chat_request(request: Request, form: ChatForm, desk: Desk) -> ChatRequest:
     """
     tools = [each.function for each in form.tools or ()]
     _check(form, tools)
+    choice = form.tool_choice
     return ChatRequest(
         messages=[message.to_template() for message in form.messages],
         params=form.to_params(
@@ -54,7 +55,14 @@ def chat_request(request: Request, form: ChatForm, desk: Desk) -> ChatRequest:
             stop=form.stop,
             logprobs=(form.top_logprobs or 0) if form.logprobs else None,
         ),
-        tools=() if form.tool_choice == "none" else tools,
+        tools=() if choice == "none" else tools,
+        form=constraint_of(
+            format_field="response_format",
+            format=None if form.response_format is None else form.response_format.model_dump(by_alias=True),
+            tools=tools,
+            tool_choice=choice.function.name if isinstance(choice, ToolChoiceForm) else choice,
+            grammar=form.grammar,
+        ),
         client=desk.client(request),
         effort=form.reasoning_effort,
         variables=form.chat_template_kwargs,
@@ -74,9 +82,3 @@ def _check(form: ChatForm, tools: list[Function]) -> None:
         raise RefusedError(400, "stream_options needs stream: true", param="stream_options")
     if form.tool_choice not in (None, "none") and not tools:
         raise RefusedError(400, "tool_choice needs tools", param="tool_choice")
-    constraint_of(
-        format_field="response_format",
-        format=None if form.response_format is None else form.response_format.model_dump(),
-        tools=tools,
-        tool_choice=form.tool_choice,
-    )

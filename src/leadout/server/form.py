@@ -89,6 +89,29 @@ ServiceTier = Annotated[
 ]
 
 
+class GrammarForm(Form):
+    """A grammar that the whole answer must follow."""
+
+    syntax: Literal["lark", "regex"]
+    definition: str
+
+
+class JsonSchemaForm(Form):
+    """A schema that JSON must be valid by."""
+
+    name: Unused = None
+    description: Unused = None
+    schema_: dict[str, Any] = Field(alias="schema")
+    strict: bool | None = Field(None, description="Accepted; schemas are always kept.")
+
+
+class ResponseFormat(Form):
+    """The form an answer must have."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: JsonSchemaForm | None = None
+
+
 class SamplingForm(Form):
     """The fields that become `Params`; what is left out has the defaults of `Params`."""
 
@@ -102,6 +125,7 @@ class SamplingForm(Form):
     logit_bias: Biases = None
     seed: int | None = Field(None, description="The same text each time, with any draft.")
     speculation: Speculation | None = None
+    grammar: GrammarForm | None = Field(None, description="What the answer must match as a whole.")
     keep_alive: KeepAlive | None = None
 
     def to_params(

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from leadout.constraints import Grammars
 from leadout.engine.engine import Engine
 from leadout.engine.events import Event
 from leadout.engine.params import Params
@@ -79,12 +80,15 @@ class Served:
     runner : Runner
     style : ReplyStyle
         How its answers are read.
+    grammars : Grammars
+        Forms of answers, for its tokens.
     """
 
     name: str
     engine: Engine
     runner: Runner
     style: ReplyStyle
+    grammars: Grammars
 
     @classmethod
     def of(cls, engine: Engine, runner: Runner, name: str = "") -> Served:
@@ -94,6 +98,7 @@ class Served:
             engine=engine,
             runner=runner,
             style=ReplyStyle.of(engine.target.vocab),
+            grammars=Grammars(engine.target.vocab),
         )
 
 

@@ -8,7 +8,7 @@ from leadout.server.chat_job import ChatRequest, chat_job
 from leadout.server.constraint import constraint_of
 from leadout.server.desk import Desk
 from leadout.server.refusal import RefusedError
-from leadout.server.response_form import ResponseForm
+from leadout.server.response_form import ResponseForm, ResponseToolChoice
 from leadout.server.response_reply import ResponseReply
 from leadout.server.sse import event_lines
 from leadout.server.tool_form import Function
@@ -41,10 +41,20 @@ def response_request(request: Request, form: ResponseForm, desk: Desk) -> ChatRe
     """
     tools = [each.to_function() for each in form.tools or ()]
     _check(form, tools)
+    choice = form.tool_choice
+    format = None if form.text is None else form.text.format
     return ChatRequest(
         messages=form.messages(),
         params=form.to_params(max_tokens=form.max_output_tokens, logprobs=form.logprobs),
-        tools=() if form.tool_choice == "none" else tools,
+        tools=() if choice == "none" else tools,
+        form=constraint_of(
+            format_field="text.format",
+            format=None if format is None else format.model_dump(by_alias=True),
+            tools=tools,
+            tool_choice=choice.name if isinstance(choice, ResponseToolChoice) else choice,
+            tools_field="tools[{}]",
+            grammar=form.grammar,
+        ),
         client=desk.client(request),
         effort=None if form.reasoning is None else form.reasoning.effort,
         effort_field="reasoning.effort",
@@ -56,14 +66,6 @@ def response_request(request: Request, form: ResponseForm, desk: Desk) -> ChatRe
 def _check(form: ResponseForm, tools: list[Function]) -> None:
     if form.tool_choice not in (None, "none", "auto") and not tools:
         raise RefusedError(400, "tool_choice needs tools", param="tool_choice")
-    format = None if form.text is None else form.text.format
-    constraint_of(
-        format_field="text.format",
-        format=None if format is None else format.model_dump(by_alias=True),
-        tools=tools,
-        tool_choice=form.tool_choice,
-        tools_field="tools[{}].strict",
-    )
 
 
 def _asked(form: ResponseForm) -> dict[str, object]:
