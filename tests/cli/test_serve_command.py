@@ -157,9 +157,8 @@ def test_a_folder_is_served_by_the_paths_in_it(tiny, tmp_path):
     (tmp_path / "broken.gguf").write_bytes(b"GGUF")
     process, url = served("--models", tmp_path)
     assert [each["id"] for each in httpx.get(f"{url}/v1/models").json()["data"]] == ["mine/one"]
-    assert httpx.post(
-        f"{url}/v1/chat/completions", json={**ASKED, "model": "mine/one"}, timeout=60
-    ).is_success
+    asked = {**ASKED, "model": "mine/one"}
+    assert httpx.post(f"{url}/v1/chat/completions", json=asked, timeout=60).is_success
     for name in ("../one", "mine/../mine/one", str(tiny), "broken"):
         refused = httpx.post(f"{url}/v1/chat/completions", json={**ASKED, "model": name})
         assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")

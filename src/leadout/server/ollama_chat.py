@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request, Response
 
 from leadout.server.chat_job import ChatRequest, chat_job
-from leadout.server.constraint import constraint_of
+from leadout.server.constraint import AnswerForm, constraint_of
 from leadout.server.desk import Desk, record_of
 from leadout.server.json_response import JsonResponse
 from leadout.server.keep_alive import keep_alive_s
@@ -56,6 +56,7 @@ class OllamaDesk:
                 messages=messages,
                 params=form.to_params(),
                 tools=tools,
+                form=answer_form(form),
                 client=self.desk.client(request),
                 effort=form.effort if _is_told(form, served) else None,
                 effort_field="think",
@@ -65,7 +66,6 @@ class OllamaDesk:
 
     async def answer(self, request: Request, form: OllamaForm, job: Job, reply: OllamaReply) -> Response:
         """The answer as lines, or as one object."""
-        constraint_of(format_field="format", format=form.response_format, tools=(), tool_choice=None)
         pieces = self.desk.pieces(request, job)
         if form.stream:
             return await self.desk.stream(request, pieces, reply.chunks, job, ndjson_lines, media_type=NDJSON)
@@ -95,6 +95,11 @@ def reply_of(request: Request, form: OllamaForm, *, is_chat: bool) -> OllamaRepl
     return OllamaReply(
         model=form.model, is_chat=is_chat, record=record_of(request), has_logprobs=bool(form.logprobs)
     )
+
+
+def answer_form(form: OllamaForm) -> AnswerForm:
+    """What `format` asks for; raises RefusedError where it cannot be kept."""
+    return constraint_of(format_field="format", format=form.response_format)
 
 
 def without_thinking(form: OllamaForm, served: Served) -> None:

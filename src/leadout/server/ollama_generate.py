@@ -11,8 +11,9 @@ from fastapi import APIRouter, Request, Response
 from leadout.models.base import Vocabulary
 from leadout.models.conversation import Conversation
 from leadout.models.template import encode_chat, render_chat
+from leadout.server.constraint import constrained
 from leadout.server.desk import Desk
-from leadout.server.ollama_chat import OllamaDesk, reply_of, without_thinking
+from leadout.server.ollama_chat import OllamaDesk, answer_form, reply_of, without_thinking
 from leadout.server.ollama_form import OllamaGenerateForm
 from leadout.server.ollama_reply import NDJSON
 from leadout.server.refusal import RefusedError
@@ -34,7 +35,7 @@ def ollama_generate_routes(desk: Desk) -> APIRouter:
         _check(form)
         served = await ollama.served(request, form)
         if form.raw or served.style.template is None:
-            job = _raw_job(request, form, served, desk)
+            job = await _raw_job(request, form, served, desk)
             return await ollama.answer(request, form, job, reply)
         messages = [{"role": "user", "content": form.prompt}]
         if form.system:
@@ -61,7 +62,7 @@ def _check(form: OllamaGenerateForm) -> None:
         )
 
 
-def _raw_job(request: Request, form: OllamaGenerateForm, served: Served, desk: Desk) -> Job:
+async def _raw_job(request: Request, form: OllamaGenerateForm, served: Served, desk: Desk) -> Job:
     """The prompt as it is."""
     without_thinking(form, served)
     for name, value in (("system", form.system), ("context", form.context)):
@@ -70,7 +71,7 @@ def _raw_job(request: Request, form: OllamaGenerateForm, served: Served, desk: D
     return Job(
         served=served,
         prompt=form.prompt,
-        params=form.to_params(),
+        params=await constrained(form.to_params(), served, answer_form(form), is_chat=False),
         client=desk.client(request),
         is_chat=False,
         deadline=desk.deadline(),
