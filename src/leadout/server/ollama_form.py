@@ -128,10 +128,7 @@ class OllamaForm(Form):
             return None
         if self.format == "json":
             return {"type": "json_object"}
-        return {
-            "type": "json_schema",
-            "json_schema": {"name": "format", "schema": self.format, "strict": True},
-        }
+        return {"type": "json_schema", "schema": self.format}
 
 
 class OllamaChatForm(OllamaForm):
