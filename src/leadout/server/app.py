@@ -22,6 +22,7 @@ from leadout.server.guard import OPEN_PATHS, Guard
 from leadout.server.metrics import Metrics
 from leadout.server.models import model_routes
 from leadout.server.options import ServerOptions
+from leadout.server.page_routes import PAGE_FILES, page_routes
 from leadout.server.refusal import RefusedError, refusal_of, refusal_of_form
 from leadout.server.registry import Registry
 from leadout.server.responses import response_routes
@@ -72,6 +73,7 @@ def make_app(
         chat_routes(desk),
         completion_routes(desk),
         response_routes(desk),
+        page_routes(),
     ):
         app.include_router(routes)
     _answer_errors(app)
@@ -86,7 +88,7 @@ def make_app(
             expose_headers=["X-Request-Id"],
         )
     app.add_middleware(
-        Watch, metrics=metrics, quiet=OPEN_PATHS | {"/metrics"}, shows_text=options.log_prompts
+        Watch, metrics=metrics, quiet={*OPEN_PATHS, *PAGE_FILES, "/metrics"}, shows_text=options.log_prompts
     )
     return app
 

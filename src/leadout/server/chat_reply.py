@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from leadout.engine.events import Token
+from leadout.engine.events import Round, Token
 from leadout.server.deltas import ArgumentsDelta, CallDelta, Delta, Message, ReasoningDelta, TextDelta
 from leadout.server.logprobs import chat_logprobs
 from leadout.server.reply import Answers, End, Piece
@@ -90,8 +90,11 @@ class ChatReply:
         chunk = {**self._head("chat.completion.chunk"), "choices": [choice]}
         if self.has_usage:
             chunk["usage"] = None
-        if self.has_origins and tokens:
-            chunk["leadout"] = {"tokens": [_origin(token) for token in tokens]}
+        if self.has_origins and (tokens or piece.rounds):
+            chunk["leadout"] = {
+                "tokens": [_origin(token) for token in tokens],
+                "rounds": [_round(each) for each in piece.rounds],
+            }
         return chunk
 
 
@@ -140,3 +143,14 @@ def _logprobs(tokens: Sequence[Token]) -> dict[str, object]:
 
 def _origin(token: Token) -> dict[str, object]:
     return {"id": token.token, "text": token.text, "origin": token.origin}
+
+
+def _round(each: Round) -> dict[str, object]:
+    plain_s = 0.0 if each.forecast is None else each.forecast.plain_s
+    return {
+        "drafted": each.drafted,
+        "accepted": each.accepted,
+        "emitted": each.emitted,
+        "seconds": each.draft_s + each.verify_s + each.other_s,
+        "plain_seconds": plain_s * each.emitted or None,
+    }

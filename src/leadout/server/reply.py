@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Literal
 
-from leadout.engine.events import Event, Finished, Token
+from leadout.engine.events import Event, Finished, Round, Token
 from leadout.engine.params import Params
 from leadout.engine.result import Result, ResultFold
 from leadout.server.call_readers import ParameterTypes
@@ -66,12 +66,16 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """What one event brought to answer `index`: deltas, the token they came with, or the end."""
+    """What one event brought to answer `index`: deltas, the token they came with, or the end.
+
+    `rounds` are those that were over since the piece before.
+    """
 
     index: int
     deltas: Sequence[Delta] = ()
     token: Token | None = None
     end: End | None = None
+    rounds: Sequence[Round] = ()
 
 
 @dataclass(slots=True)
@@ -83,16 +87,25 @@ class _Answer:
     parser: ReplyParser | None
     n_reasoning: int = 0
     n_calls: int = 0
+    _rounds: list[Round] = field(default_factory=list)  # that no piece has told
 
     def take(self, event: Event) -> Piece | None:
         """The piece that this event makes, if any."""
         self.fold.add(event)
         match event:
             case Token():
-                return Piece(index=event.index, deltas=self._read(event), token=event)
+                return Piece(
+                    index=event.index, deltas=self._read(event), token=event, rounds=self._untold()
+                )
+            case Round():
+                self._rounds.append(event)
             case Finished():
                 return self._finish(event)
         return None
+
+    def _untold(self) -> list[Round]:
+        rounds, self._rounds = self._rounds, []
+        return rounds
 
     def _read(self, token: Token) -> list[Delta]:
         was_reasoning = self.parser is not None and self.parser.is_reasoning
@@ -122,7 +135,7 @@ class _Answer:
             reason="tool_calls" if has_called else event.reason,
             n_reasoning=self.n_reasoning,
         )
-        return Piece(index=event.index, deltas=deltas, end=end)
+        return Piece(index=event.index, deltas=deltas, end=end, rounds=self._untold())
 
 
 async def pieces(job: Job, record: Record) -> AsyncGenerator[Piece, None]:
