@@ -279,12 +279,12 @@ def _drafter(draft: str | Path | None, models: LoadedModels, *, lookups: bool) -
     if draft is None or _is_word(draft, "none"):
         return None
     if _is_word(draft, "suffix"):
-        return SuffixDrafter()
+        return HybridDrafter([SuffixDrafter()])
     if _is_word(draft, "ngram"):
-        return NgramDrafter()
+        return HybridDrafter([NgramDrafter()])
     model = None if models.draft is None else draft_model_of(models)
     if model is not None and not lookups:
-        return model
+        return HybridDrafter([], model)
     return HybridDrafter([SuffixDrafter(), NgramDrafter()], model)
 
 
