@@ -132,7 +132,14 @@ def load(
         if schedule is None:
             longest = LONGEST_DRAFT if longest is None else longest
             schedule = _paced(models, drafter, longest, exact=exact, progress=progress or NoProgress())
-        engine = Engine(models.target, drafter, schedule=schedule, exact=exact, notes=models.notes)
+        engine = Engine(
+            models.target,
+            drafter,
+            schedule=schedule,
+            exact=exact,
+            notes=models.notes,
+            draft=None if models.draft is None else models.draft.info,
+        )
         undo.pop_all()
     return engine
 

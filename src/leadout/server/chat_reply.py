@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from leadout.engine.events import Round, Token
 from leadout.server.deltas import ArgumentsDelta, CallDelta, Delta, Message, ReasoningDelta, TextDelta
 from leadout.server.logprobs import chat_logprobs
-from leadout.server.reply import Answers, End, Piece
+from leadout.server.reply import Answers, End, Piece, receipt_in
 from leadout.server.usage import completion_usage
 
 
@@ -45,6 +45,7 @@ class ChatReply:
             **self._head("chat.completion"),
             "choices": [self._choice(*part) for part in parts],
             "usage": completion_usage([[end for _, _, end in parts]]),
+            **answers.receipt,
         }
 
     async def chunks(self, pieces: AsyncIterator[Piece]) -> AsyncIterator[Mapping[str, object]]:
@@ -88,6 +89,8 @@ class ChatReply:
             "logprobs": _logprobs(tokens) if self.has_logprobs and tokens else None,
         }
         chunk = {**self._head("chat.completion.chunk"), "choices": [choice]}
+        if piece.end is not None:
+            chunk |= receipt_in([piece.end])
         if self.has_usage:
             chunk["usage"] = None
         if self.has_origins and (tokens or piece.rounds):

@@ -24,6 +24,8 @@ def completion_routes(desk: Desk) -> APIRouter:
     async def completions(request: Request, form: CompletionForm) -> Response:
         if form.stream_options is not None and not form.stream:
             raise RefusedError(400, "stream_options needs stream: true", param="stream_options")
+        if form.receipt and len(form.prompts()) > 1:
+            raise RefusedError(400, "receipt needs one prompt alone; ask for each by itself", param="receipt")
         served = await desk.served(request, form.model)
         params = form.to_params(max_tokens=form.max_tokens, n=form.n, stop=form.stop, logprobs=form.logprobs)
         jobs = [
@@ -33,6 +35,7 @@ def completion_routes(desk: Desk) -> APIRouter:
                 params=params,
                 client=desk.client(request),
                 is_chat=False,
+                receipt=form.receipt or False,
                 deadline=desk.deadline(),
             )
             for prompt in form.prompts()

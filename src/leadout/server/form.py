@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from leadout.engine.params import Params
 from leadout.errors import InputError
+from leadout.receipts import replayable
 from leadout.server.refusal import refusal_of
 
 
@@ -62,6 +63,11 @@ Speculation = Annotated[
         description="off decodes plainly, auto lets the schedule decide, a number 1..64 is the longest draft."
     ),
 ]
+Receipt = Annotated[
+    Annotated[bool, Tag("~truth")] | Annotated[Literal["with_prompt"], Tag("~word")],
+    Discriminator(lambda value: "~word" if isinstance(value, str) else "~truth"),
+    Field(description="Tell what `leadout replay` needs to check the answer; the prompt only if asked."),
+]
 Metadata = Annotated[dict[str, str] | None, Field(description="Accepted, and not used.")]
 Unused = Annotated[str | None, Field(description="Accepted, and not used.")]
 ServiceTier = Annotated[
@@ -70,7 +76,10 @@ ServiceTier = Annotated[
 
 
 class SamplingForm(Form):
-    """The fields that become `Params`; what is left out has the defaults of `Params`."""
+    """The fields that become `Params`; what is left out has the defaults of `Params`.
+
+    Where a receipt is asked for and no seed is given, one is drawn: the answer must be repeatable.
+    """
 
     temperature: float | None = Field(None, description="0 always takes the most probable token.")
     top_p: float | None = None
@@ -82,6 +91,7 @@ class SamplingForm(Form):
     logit_bias: Biases = None
     seed: int | None = Field(None, description="The same text each time, with any draft.")
     speculation: Speculation | None = None
+    receipt: Receipt | None = None
 
     def to_params(
         self,
@@ -100,7 +110,7 @@ class SamplingForm(Form):
         """
         defaults = Params()
         try:
-            return Params(
+            params = Params(
                 temperature=_or(self.temperature, defaults.temperature),
                 top_p=_or(self.top_p, defaults.top_p),
                 top_k=_or(self.top_k, defaults.top_k),
@@ -117,6 +127,7 @@ class SamplingForm(Form):
                 speculate=self.speculation != "off",
                 max_draft=self._max_draft(),
             )
+            return replayable(params) if self.receipt else params
         except InputError as error:
             raise refusal_of(error, {*type(self).model_fields, "max_tokens", "n", "stop"}) from error
 

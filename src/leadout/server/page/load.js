@@ -6,7 +6,7 @@ import { $, element, number } from "./dom.js";
 
 const CARDS = [
   { name: "rate", title: "Tokens per second", digits: 1, unit: "" },
-  { name: "plain", title: "Plain decoding, predicted for one answer", digits: 1, unit: " tok/s" },
+  { name: "plain", title: "Plain rate, predicted", digits: 1, unit: " tok/s" },
   { name: "perPass", title: "Tokens per pass", digits: 2, unit: "" },
   { name: "drafted", title: "Draft length", digits: 2, unit: " tokens a pass" },
   { name: "kept", title: "Drafts kept", digits: 0, unit: " %" },
@@ -84,7 +84,7 @@ function showCards(now) {
     const latest = name in now && name !== "drafted" ? now[name] : values.at(-1);
     const shown = name === "plain" ? now.plain || NaN : latest;
     const beside = name === "running" ? ` of ${now.slots}` : unit;
-    const value = element("p", { class: "value" }, number(shown, digits), element("small", {}, beside));
+    const value = element("p", { class: "value" }, number(shown, digits), element("small", {}, Number.isFinite(shown) ? beside : ""));
     const chart = line(values, `${title}, the latest ${values.length} seconds with a value`, N_KEPT / 2);
     return element("article", { class: "card" }, element("h3", {}, title), value, chart);
   });
