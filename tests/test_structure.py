@@ -26,9 +26,10 @@ ALLOWED = {
     "advise": "errors checks folders core models drafters engine store",
     "launch": "errors checks models store probe",
     "probe": "errors checks proof bench",
-    "server": "errors checks core models drafters constraints engine store loading __init__",
-    "cli": "errors checks core models drafters constraints engine store loading proof bench advise launch probe"
-    " server",
+    "receipts": "errors checks core models engine store __init__",
+    "server": "errors checks core models drafters constraints engine store loading receipts __init__",
+    "cli": "errors checks core models drafters constraints engine store loading proof bench advise launch"
+    " probe server receipts",
     "__main__": "cli",
     "__init__": "errors core engine loading models",
 }

@@ -66,8 +66,8 @@ def _target(target: str, *, offline: bool) -> Listed:
 
 def _in_folder(folder: Path) -> list[Listed]:
     found, notes = find([Place(folder=folder)])
-    for each in notes:
-        note(each)
+    for line in notes:
+        note(line)
     models = []
     for each in found:
         if _is_model(each.path):

@@ -69,6 +69,7 @@ def chat_request(request: Request, form: ChatForm, desk: Desk) -> ChatRequest:
         variables=form.chat_template_kwargs,
         max_calls=1 if form.parallel_tool_calls is False else None,
         deadline=desk.deadline(),
+        receipt=form.receipt or False,
     )
 
 

@@ -25,6 +25,8 @@ def completion_routes(desk: Desk) -> APIRouter:
     async def completions(request: Request, form: CompletionForm) -> Response:
         if form.stream_options is not None and not form.stream:
             raise RefusedError(400, "stream_options needs stream: true", param="stream_options")
+        if form.receipt and len(form.prompts()) > 1:
+            raise RefusedError(400, "receipt needs one prompt alone; ask for each by itself", param="receipt")
         served = await desk.served(request, form.model, form.keep_alive)
         wanted = constraint_of(
             format_field="response_format",
@@ -41,6 +43,7 @@ def completion_routes(desk: Desk) -> APIRouter:
                 params=params,
                 client=desk.client(request),
                 is_chat=False,
+                receipt=form.receipt or False,
                 deadline=desk.deadline(),
             )
             for prompt in form.prompts()

@@ -61,6 +61,7 @@ def response_request(request: Request, form: ResponseForm, desk: Desk) -> ChatRe
         effort_field="reasoning.effort",
         max_calls=1 if form.parallel_tool_calls is False else None,
         deadline=desk.deadline(),
+        receipt=form.receipt or False,
     )
 
 
