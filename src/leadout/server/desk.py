@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
+from leadout.errors import ClosingError
 from leadout.server.json_response import JsonResponse
 from leadout.server.options import ServerOptions
 from leadout.server.record import Record
@@ -54,7 +55,12 @@ class Desk:
         return {"responses": responses, "response_class": JsonResponse}
 
     async def served(self, request: Request, name: str) -> Served:
-        """The model of that name, noted in the request's record; raises RefusedError where there is none."""
+        """The model of that name, noted in the request's record; raises RefusedError where there is none.
+
+        A server that is closing has none any more: the error is ClosingError then.
+        """
+        if not self.registry.is_ready:
+            raise ClosingError("the server is shutting down; ask again later", 1.0)
         served = await self.registry.get(name)
         record_of(request).model = served.name
         return served
