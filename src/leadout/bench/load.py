@@ -1,7 +1,7 @@
 """A server under load: `python -m leadout.bench.load`.
 
-Many clients stream requests of every kind, and some leave at random moments. Each greedy or seeded reply must be
-what it is alone; then throughput is compared with speculation on and off, for many clients and for one.
+Many clients stream requests of every kind, and some leave at random moments. Each greedy or seeded reply must
+be what it is alone; then throughput is compared with speculation on and off, for many clients and for one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +59,16 @@ class LoadReport:
     n_tokens: int = 0
     seconds: float = 0.0
 
+    def add(self, name: str, told: Told, alone: Told | None) -> None:
+        """Count a whole reply, and compare it with what it is alone where that is known."""
+        self.whole[name] += 1
+        self.n_tokens += told.n_tokens
+        if alone is None:
+            return
+        self.n_checked += 1
+        if not told.says_as(alone):
+            self.wrong.append(f"{name}: {told.answers} and not {alone.answers}")
+
     def to_json(self) -> dict[str, object]:
         """For a record."""
         return {
@@ -73,6 +83,16 @@ class LoadReport:
             "tokens": self.n_tokens,
             "seconds": self.seconds,
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What a load shares between its clients; `until` is a time of the monotonic clock."""
+
+    jobs: Sequence[Job]
+    alone: Mapping[str, Told]
+    until: float
+    report: LoadReport = field(default_factory=LoadReport)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,30 +129,21 @@ class Clients:
             return {job.name: await self._ask(client, job, "off") for job in jobs if job.is_repeatable}
 
     async def load(
-        self, jobs: Sequence[Job], seconds: float, alone: dict[str, Told] | None = None
+        self, jobs: Sequence[Job], seconds: float, alone: Mapping[str, Told] | None = None
     ) -> LoadReport:
         """Ask for so many seconds, and until all that was asked by then is answered."""
-        report, began = LoadReport(), time.monotonic()
+        asked = _Asked(jobs=jobs, alone=alone or {}, until=time.monotonic() + seconds)
+        began = time.monotonic()
         async with self._client() as client, asyncio.TaskGroup() as group:
             for number in range(self.n):
-                chance = random.Random(1000 * self.seed + number)
-                group.create_task(
-                    self._keep_asking(client, jobs, began + seconds, chance, report, alone or {})
-                )
-        report.seconds = time.monotonic() - began
-        return report
+                group.create_task(self._keep_asking(client, asked, random.Random(1000 * self.seed + number)))
+        asked.report.seconds = time.monotonic() - began
+        return asked.report
 
-    async def _keep_asking(
-        self,
-        client: httpx.AsyncClient,
-        jobs: Sequence[Job],
-        until: float,
-        chance: random.Random,
-        report: LoadReport,
-        alone: dict[str, Told],
-    ) -> None:
-        while time.monotonic() < until:
-            job = chance.choice(jobs)
+    async def _keep_asking(self, client: httpx.AsyncClient, asked: _Asked, chance: random.Random) -> None:
+        report = asked.report
+        while time.monotonic() < asked.until:
+            job = chance.choice(asked.jobs)
             is_leaving = chance.random() < self.leaving
             patience_s = chance.uniform(0.0, self.patience_s) if is_leaving else STUCK_S
             try:
@@ -149,12 +160,7 @@ class Clients:
             except (ProviderError, httpx.HTTPError) as error:
                 report.lost.append(f"{job.name}: {type(error).__name__}: {error}")
             else:
-                report.whole[job.name] += 1
-                report.n_tokens += told.n_tokens
-                if job.name in alone:
-                    report.n_checked += 1
-                    if told != alone[job.name]:
-                        report.wrong.append(f"{job.name}: {told.answers} and not {alone[job.name].answers}")
+                report.add(job.name, told, asked.alone.get(job.name))
 
     async def _ask(self, client: httpx.AsyncClient, job: Job, speculation: str) -> Told:
         body = {
@@ -266,7 +272,7 @@ async def _compared(
     return figures
 
 
-def main(
+def main(  # noqa: PLR0917 - typer's way
     target: Annotated[str, typer.Argument(help="Model to serve.")] = "smollm2-135m",
     draft: Annotated[str, typer.Option(help="As for leadout serve.")] = "suffix",
     provider: Annotated[str, typer.Option(help="As for leadout serve; empty is its own choice.")] = "",

@@ -18,7 +18,7 @@ _TOOL = {
         "parameters": {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]},
     },
 }
-_CODE = "def total(prices):\n    result = 0\n    for price in prices:\n        result += price\n    return result\n\n"
+_CODE = "def total(prices):\n    sum = 0\n    for price in prices:\n        sum += price\n    return sum\n\n"
 _STORY = "The river ran past the mill, and the miller's daughter counted the boats that went by. "
 
 
@@ -94,9 +94,9 @@ class Told:
     is_whole: bool = False
     n_tokens: int = 0
 
-    def __eq__(self, other: object) -> bool:
+    def says_as(self, other: Told) -> bool:
         """Whether the same was said."""
-        return isinstance(other, Told) and (self.answers, self.ends) == (other.answers, other.ends)
+        return (self.answers, self.ends) == (other.answers, other.ends)
 
 
 async def read_stream(lines: AsyncIterator[str]) -> Told:

@@ -81,7 +81,7 @@ async def chat_job(served: Served, request: ChatRequest) -> Job:
         params=request.params,
         client=request.client,
         types=parameter_types(request.tools) if request.tools else None,
-        is_thinking=await asyncio.to_thread(style.begins_thinking, variables),
+        is_thinking=style.can_think and await asyncio.to_thread(style.begins_thinking, variables),
         max_calls=request.max_calls,
         deadline=request.deadline,
     )

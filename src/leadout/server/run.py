@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,6 +20,8 @@ from leadout.server.options import ServerOptions
 from leadout.server.registry import LoadedModels, Served
 
 _BACKLOG = 2048
+_SWITCH_S = 0.0005
+"""How long one thread may keep the interpreter from another: Python's own 5 ms is a token's time."""
 
 
 def listen(options: ServerOptions) -> socket.socket:
@@ -73,7 +76,7 @@ def run_app(app: ASGIApp, drain: Drain, listening: socket.socket, options: Serve
         If it could not start.
     """
     server = HttpServer(app, drain, header_timeout_s=options.body_timeout_s, grace_s=options.grace_s)
-    with _signals_are_taken():
+    with _signals_are_taken(), _quick_switches():
         server.run(sockets=[listening])
     if not server.started:
         raise BackendError("the server could not start; its log says why")
@@ -89,3 +92,14 @@ def _signals_are_taken() -> Iterator[None]:
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
+
+
+@contextmanager
+def _quick_switches() -> Iterator[None]:
+    """Let the thread that answers and the one that decodes take turns quickly."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
