@@ -22,7 +22,7 @@ ALLOWED = {
     "testing": "errors checks core models drafters engine",
     "proof": "errors checks core models drafters engine",
     "loading": "errors checks folders core models drafters engine store advise",
-    "bench": "errors checks folders core models drafters constraints engine store loading testing",
+    "bench": "errors checks folders core models drafters constraints engine store loading testing proof",
     "advise": "errors checks folders core models drafters engine store",
     "launch": "errors checks models store probe",
     "probe": "errors checks proof bench",

@@ -83,7 +83,7 @@ async def chat_job(served: Served, request: ChatRequest) -> Job:
         )
     else:
         conversation = Conversation(messages=messages, tools=tools or None, variables=variables or None)
-    is_thinking = await asyncio.to_thread(style.begins_thinking, variables)
+    is_thinking = style.can_think and await asyncio.to_thread(style.begins_thinking, variables)
     params = await constrained(
         request.params,
         served,

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from fastapi import APIRouter, Request, Response
 
+from leadout.server.body_route import BodyRoute
 from leadout.server.completion_form import CompletionForm
 from leadout.server.completion_reply import CompletionReply
 from leadout.server.constraint import constrained, constraint_of
@@ -19,7 +20,7 @@ from leadout.server.reply import Job, Piece
 
 def completion_routes(desk: Desk) -> APIRouter:
     """The route, answering through `desk`."""
-    router = APIRouter(tags=["OpenAI"])
+    router = APIRouter(tags=["OpenAI"], route_class=BodyRoute)
 
     @router.post("/v1/completions", summary="Continue text.", **desk.documented)
     async def completions(request: Request, form: CompletionForm) -> Response:
