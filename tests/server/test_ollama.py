@@ -208,6 +208,39 @@ def test_stops_lengths_and_seeds_are_honoured():
     assert (stopped.json()["message"]["content"], stopped.json()["done_reason"]) == ("Good ", "stop")
 
 
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"enum": ["Paris", "Rome"]}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+
+
+def test_formats_are_kept(client):
+    for answer in (
+        client.chat("some/toy:v1", HELLO, format=SCHEMA).message.content,
+        client.generate("some/toy:v1", "Where?", format=SCHEMA).response,
+        client.generate("some/toy:v1", "Where?", raw=True, format=SCHEMA).response,
+    ):
+        assert json.loads(answer)["city"] in ("Paris", "Rome")
+    said = ask(
+        replying('{"a": 1} and more'), {"format": "json", "stream": False, "options": {"temperature": 0}}
+    )
+    assert said.json()["message"]["content"] == '{"a": 1}'
+
+
+def test_a_format_that_cannot_be_kept_is_refused():
+    format, generate = {"format": {"not": {}}}, "/api/generate"
+    for response in (
+        ask(replying(SAID), format),
+        ask(replying(SAID), {"prompt": "x", **format}, path=generate),
+        ask(replying(SAID), {"prompt": "x", "raw": True, **format}, path=generate),
+    ):
+        assert response.status_code == 400
+        assert response.json()["param"] == "format"
+        assert "Unimplemented" in response.json()["error"]
+
+
 @pytest.mark.parametrize(
     ("body", "param"),
     [

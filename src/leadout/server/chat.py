@@ -58,6 +58,7 @@ def chat_request(request: Request, form: ChatForm, desk: Desk) -> ChatRequest:
         tools=() if choice == "none" else tools,
         form=constraint_of(
             format_field="response_format",
+            schema_field="response_format.json_schema.schema",
             format=None if form.response_format is None else form.response_format.model_dump(by_alias=True),
             tools=tools,
             tool_choice=choice.function.name if isinstance(choice, ToolChoiceForm) else choice,

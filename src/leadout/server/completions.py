@@ -28,6 +28,7 @@ def completion_routes(desk: Desk) -> APIRouter:
         served = await desk.served(request, form.model, form.keep_alive)
         wanted = constraint_of(
             format_field="response_format",
+            schema_field="response_format.json_schema.schema",
             format=None if form.response_format is None else form.response_format.model_dump(by_alias=True),
             grammar=form.grammar,
         )

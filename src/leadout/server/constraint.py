@@ -52,6 +52,7 @@ FREE = AnswerForm()
 def constraint_of(
     *,
     format_field: str,
+    schema_field: str,
     format: Mapping[str, object] | None,
     tools: Sequence[Function] = (),
     tool_choice: object = None,
@@ -64,6 +65,8 @@ def constraint_of(
     ----------
     format_field : str
         Name of the field that `format` comes from, for messages.
+    schema_field : str
+        Name of the field that its schema comes from.
     format : mapping or None
         ``{"type": "text"}``, ``{"type": "json_object"}`` or ``{"type": "json_schema", ...}`` with the schema
         under "schema", there or under "json_schema".
@@ -80,7 +83,7 @@ def constraint_of(
     RefusedError
         400, naming the field, for what cannot be honoured.
     """
-    text, field = _format(format_field, format)
+    text, field = _format(format_field, schema_field, format)
     if grammar is not None:
         if text is not None:
             raise RefusedError(400, f"grammar and {format_field} contradict; give one", param="grammar")
@@ -159,7 +162,7 @@ def _compiled(served: Served, parts: Mapping[str, Grammar], whole: Grammar) -> C
         return served.grammars.compile(whole)
 
 
-def _format(field: str, format: Mapping[str, object] | None) -> tuple[Grammar | None, str]:
+def _format(field: str, schema_field: str, format: Mapping[str, object] | None) -> tuple[Grammar | None, str]:
     """The grammar of a format, and the field to name in messages about it."""
     kind = None if format is None else format.get("type")
     if format is None or kind in (None, "text"):
@@ -167,12 +170,11 @@ def _format(field: str, format: Mapping[str, object] | None) -> tuple[Grammar | 
     if kind == "json_object":
         return json_object(), field
     inside = format.get("json_schema")
-    at, inside = (f"{field}.json_schema", inside) if isinstance(inside, Mapping) else (field, format)
-    schema = inside.get("schema")
+    schema = (inside if isinstance(inside, Mapping) else format).get("schema")
     if not isinstance(schema, Mapping):
-        raise RefusedError(400, f"{at}.schema is missing", param=f"{at}.schema", code="missing_field")
-    with _blamed_on(f"{at}.schema"):
-        return json_schema(schema), f"{at}.schema"
+        raise RefusedError(400, f"{schema_field} is missing", param=schema_field, code="missing_field")
+    with _blamed_on(schema_field):
+        return json_schema(schema), schema_field
 
 
 def _grammar(grammar: GrammarForm) -> Grammar:

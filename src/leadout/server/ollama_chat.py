@@ -56,7 +56,7 @@ class OllamaDesk:
                 messages=messages,
                 params=form.to_params(),
                 tools=tools,
-                form=answer_form(form),
+                form=form_of(form, tools),
                 client=self.desk.client(request),
                 effort=form.effort if _is_told(form, served) else None,
                 effort_field="think",
@@ -90,16 +90,18 @@ def ollama_chat_routes(desk: Desk) -> APIRouter:
     return router
 
 
+def form_of(form: OllamaForm, tools: Sequence[Function] = ()) -> AnswerForm:
+    """What the answer must look like; raises RefusedError for what cannot be honoured."""
+    return constraint_of(
+        format_field="format", schema_field="format", format=form.response_format, tools=tools
+    )
+
+
 def reply_of(request: Request, form: OllamaForm, *, is_chat: bool) -> OllamaReply:
     """How the answer to this request is told."""
     return OllamaReply(
         model=form.model, is_chat=is_chat, record=record_of(request), has_logprobs=bool(form.logprobs)
     )
-
-
-def answer_form(form: OllamaForm) -> AnswerForm:
-    """What `format` asks for; raises RefusedError where it cannot be kept."""
-    return constraint_of(format_field="format", format=form.response_format)
 
 
 def without_thinking(form: OllamaForm, served: Served) -> None:

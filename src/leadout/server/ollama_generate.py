@@ -13,7 +13,7 @@ from leadout.models.conversation import Conversation
 from leadout.models.template import encode_chat, render_chat
 from leadout.server.constraint import constrained
 from leadout.server.desk import Desk
-from leadout.server.ollama_chat import OllamaDesk, answer_form, reply_of, without_thinking
+from leadout.server.ollama_chat import OllamaDesk, form_of, reply_of, without_thinking
 from leadout.server.ollama_form import OllamaGenerateForm
 from leadout.server.ollama_reply import NDJSON
 from leadout.server.refusal import RefusedError
@@ -71,7 +71,7 @@ async def _raw_job(request: Request, form: OllamaGenerateForm, served: Served, d
     return Job(
         served=served,
         prompt=form.prompt,
-        params=await constrained(form.to_params(), served, answer_form(form), is_chat=False),
+        params=await constrained(form.to_params(), served, form_of(form), is_chat=False),
         client=desk.client(request),
         is_chat=False,
         deadline=desk.deadline(),

@@ -49,6 +49,7 @@ def response_request(request: Request, form: ResponseForm, desk: Desk) -> ChatRe
         tools=() if choice == "none" else tools,
         form=constraint_of(
             format_field="text.format",
+            schema_field="text.format.schema",
             format=None if format is None else format.model_dump(by_alias=True),
             tools=tools,
             tool_choice=choice.name if isinstance(choice, ResponseToolChoice) else choice,
@@ -71,6 +72,7 @@ def _check(form: ResponseForm, tools: list[Function]) -> None:
 def _asked(form: ResponseForm) -> dict[str, object]:
     """What a response tells again of its request."""
     params = form.to_params(max_tokens=form.max_output_tokens)
+    format, choice = None if form.text is None else form.text.format, form.tool_choice
     return {
         "model": form.model,
         "instructions": form.instructions,
@@ -81,8 +83,8 @@ def _asked(form: ResponseForm) -> dict[str, object]:
         "reasoning": {"effort": form.reasoning.effort if form.reasoning else None, "summary": None},
         "store": False,
         "temperature": params.temperature,
-        "text": {"format": {"type": "text"}},
-        "tool_choice": form.tool_choice if isinstance(form.tool_choice, str) else "auto",
+        "text": {"format": {"type": "text"} if format is None else format.model_dump(by_alias=True)},
+        "tool_choice": choice.model_dump() if isinstance(choice, ResponseToolChoice) else choice or "auto",
         "tools": [tool.model_dump() for tool in form.tools or ()],
         "top_p": params.top_p,
         "truncation": "disabled",
