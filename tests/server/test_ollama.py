@@ -356,7 +356,7 @@ def test_answers_have_the_form_that_is_asked_for(path, raw):
         assert isinstance(json.loads(said), dict)
     refused = ask(model, {"format": {"type": "riddle"}, **body}, path=path)
     assert refused.status_code == 400
-    assert refused.json()["error"].startswith("format.schema cannot be kept")
+    assert refused.json()["error"].startswith("format cannot be kept")
 
 
 @pytest.mark.model

@@ -91,7 +91,7 @@ class OllamaForm(Form):
     model: str
     stream: bool = True
     format: Format | None = None
-    options: OllamaOptions = Field(default_factory=lambda: OllamaOptions.model_validate({}))
+    options: OllamaOptions = OllamaOptions.model_validate({})
     think: Think | None = None
     keep_alive: KeepAlive | None = None
     logprobs: bool | None = None
