@@ -16,6 +16,9 @@ from leadout.receipts import replayable
 from leadout.server.keep_alive import keep_alive_s
 from leadout.server.refusal import refusal_of
 
+MAX_STOPS = 64
+"""Texts to stop at: each is looked for at every token, while others wait."""
+
 
 class Form(BaseModel):
     """A JSON object whose fields are all known and are not converted from other types.
@@ -53,7 +56,7 @@ Biases = Annotated[dict[str, float] | None, Field(description="Added to the logi
 # Unions are told apart by a callable, so that an error is about the one that was meant. Names that begin with
 # "~" are left out of the paths that errors tell.
 Stop = Annotated[
-    Annotated[str, Tag("~text")] | Annotated[list[str], Tag("~texts")],
+    Annotated[str, Tag("~text")] | Annotated[list[str], Field(max_length=MAX_STOPS), Tag("~texts")],
     Discriminator(lambda value: "~texts" if isinstance(value, list) else "~text"),
     Field(description="The answer ends before the first of these texts."),
 ]
