@@ -43,6 +43,13 @@ def test_a_change_of_any_part_shows(name):
         Receipt.from_json({each: value for each, value in told.items() if each != name})
 
 
+def test_whole_numbers_may_be_written_either_way():
+    told = receipt_of(Params(temperature=1.0, seed=1, max_tokens=2)).to_json()
+    text = json.dumps(told).replace('"temperature": 1.0', '"temperature": 1')
+    assert text != json.dumps(told)
+    assert Receipt.from_json(json.loads(text)).to_json() == json.loads(text)
+
+
 def test_the_order_of_keys_does_not_matter():
     told = receipt_of().to_json()
     assert Receipt.from_json(dict(reversed(told.items()))).to_json() == told

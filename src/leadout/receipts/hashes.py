@@ -63,8 +63,23 @@ def hash_of_json(value: Mapping[str, object]) -> str:
 
 
 def canonical(value: object) -> bytes:
-    """JSON in one form only: keys sorted, no spaces, ASCII, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    """JSON in one form only: keys sorted, no spaces, ASCII, no NaN, 1.0 written as 1.
+
+    The last, as JavaScript and others that pass a receipt on know one kind of number.
+    """
+    plain = _with_whole_numbers(value)
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _with_whole_numbers(value: object) -> object:
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case dict():
+            return {key: _with_whole_numbers(each) for key, each in value.items()}
+        case list():
+            return [_with_whole_numbers(each) for each in value]
+    return value
 
 
 def _hash_of_file(path: Path, findings: Findings, progress: Progress) -> str:

@@ -34,7 +34,7 @@ export function begin() {
       else if (input.name) input.value = chosen[input.name] ?? "";
     }
   };
-  form.addEventListener("change", () => {
+  form.addEventListener("input", () => {
     const chosen = {};
     for (const input of form.elements) {
       if (!input.name) continue;
