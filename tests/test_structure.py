@@ -22,13 +22,14 @@ ALLOWED = {
     "testing": "errors checks core models drafters engine",
     "proof": "errors checks core models drafters engine",
     "loading": "errors checks folders core models drafters engine store advise",
-    "bench": "errors checks folders core models drafters constraints engine store loading testing",
+    "bench": "errors checks folders core models drafters constraints engine store loading testing proof",
     "advise": "errors checks folders core models drafters engine store",
     "launch": "errors checks models store probe",
     "probe": "errors checks proof bench",
-    "server": "errors checks core models drafters constraints engine store loading __init__",
-    "cli": "errors checks core models drafters constraints engine store loading proof bench advise launch probe"
-    " server",
+    "receipts": "errors checks core models engine store __init__",
+    "server": "errors checks core models drafters constraints engine store loading receipts __init__",
+    "cli": "errors checks core models drafters constraints engine store loading proof bench advise launch"
+    " probe server receipts",
     "__main__": "cli",
     "__init__": "errors core engine loading models",
 }

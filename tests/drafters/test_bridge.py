@@ -30,7 +30,10 @@ from leadout.testing import PieceVocabulary, TableModel
 from leadout.testing.enumeration import continued, joint_law, largest_difference, outcomes, random_table
 
 WAYS = ["shared", "text"]
-TEMPLATE = "{% for m in messages %}<|turn>{{ m.role }}\n{{ m.content }}<|over|>{% endfor %}<|turn>assistant\n"
+TEMPLATE = (
+    "{% for m in messages %}<|turn>{{ m.role }}\n{{ m.content }}<|over|>{% endfor %}"
+    "<|turn>assistant{{ '\\n' }}"
+)
 BYTES = [bytes([byte]) for byte in range(128)]
 TARGET = PieceVocabulary(
     [*BYTES, b"ab", b"abc", b" a", b"\n ", "é".encode(), b"\xc3", b"\xa9", b"", b"", b"", b""],

@@ -8,8 +8,12 @@ import pytest
 from live import live
 from serving import CHATML, HELLO, TOOLS, post, replying, served
 
+from leadout import GgufOptions, load
+from leadout.server.batcher import Batcher
 from leadout.server.options import ServerOptions
+from leadout.server.registry import Served
 from leadout.testing import ScriptedDrafter
+from real_models import real_model
 
 ollama = pytest.importorskip("ollama")
 
@@ -113,14 +117,16 @@ def test_its_client_is_told_what_is_wrong(client):
         (lambda: client.create("b", from_="some/toy:v1"), "/api/create is not supported"),
         (lambda: client.embed("some/toy:v1", "text"), "/api/embed is not supported: there are no embeddings"),
         (lambda: client.embeddings("some/toy:v1", "text"), "/api/embeddings is not supported"),
-        (lambda: client.pull("other"), "models are not fetched by requests"),
     ):
         with pytest.raises(ollama.ResponseError, match=said) as error:
             work()
         assert error.value.status_code == 501
 
 
-def test_pulling_a_model_that_is_there_succeeds(client):
+def test_pulling_succeeds_where_the_model_is_there(client):
+    with pytest.raises(ollama.ResponseError, match="models are not fetched by requests") as error:
+        client.pull("other")
+    assert error.value.status_code == 400
     assert client.pull("some/toy:v1").status == "success"
     assert [each.status for each in client.pull("some/toy:v1", stream=True)] == ["success"]
 
@@ -324,10 +330,62 @@ def test_errors_outside_routes_have_its_form_too():
 
 def test_a_heartbeat_and_a_version_are_there(url):
     assert httpx.head(url).status_code == 200
-    assert "Ollama is running" in httpx.get(url, headers={"Accept": "*/*"}).text
     assert re.fullmatch(r"\d+\.\d+\.\d+", httpx.get(f"{url}/api/version").json()["version"])
 
 
 def test_a_request_without_a_prompt_loads_the_model(client):
     assert client.generate("some/toy:v1").done_reason == "load"
     assert client.chat("some/toy:v1").done_reason == "load"
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
+@pytest.mark.parametrize("raw", [{}, {"raw": True}])
+def test_answers_have_the_form_that_is_asked_for(path, raw):
+    schema = {
+        "type": "object",
+        "properties": {"mood": {"enum": ["good", "bad"]}},
+        "required": ["mood"],
+        "additionalProperties": False,
+    }
+    body = {"prompt": "x", **raw} if path == "/api/generate" else {}
+    model = replying('never {"mood"')
+    asked = ({"format": form, "stream": False, **body} for form in (schema, "json"))
+    bound, free = ask(model, *asked, path=path)
+    for response in (bound, free):
+        said = response.json().get("response") or response.json()["message"]["content"]
+        assert isinstance(json.loads(said), dict)
+    refused = ask(model, {"format": {"type": "riddle"}, **body}, path=path)
+    assert refused.status_code == 400
+    assert refused.json()["error"].startswith("format cannot be kept")
+
+
+@pytest.mark.model
+def test_its_client_asks_a_real_model_with_drafts_and_a_schema():
+    with live(real()) as server:
+        client = ollama.Client(host=server.url)
+        asked = {"model": "smollm2-135m:latest", "options": {"temperature": 0, "num_predict": 40}}
+        messages = [{"role": "user", "content": "Count: one two three one two three one two three."}]
+        whole = client.chat(messages=messages, **asked)
+        parts = list(client.chat(messages=messages, stream=True, **asked))
+        assert "".join(part.message.content for part in parts) == whole.message.content != ""
+        shown = client.show("smollm2-135m")
+        assert (shown.details.family, shown.details.format) == ("llama", "gguf")
+        assert shown.modelinfo["general.parameter_count"] > 1e8
+        schema = {
+            "type": "object",
+            "properties": {"city": {"type": "string", "maxLength": 20}, "warm": {"type": "boolean"}},
+            "required": ["city", "warm"],
+            "additionalProperties": False,
+        }
+        told = client.chat(messages=[{"role": "user", "content": "Is Cairo warm?"}], format=schema, **asked)
+        assert set(json.loads(told.message.content)) == {"city", "warm"}
+        first = client.generate(prompt="My name is Ada.", **asked)
+        after = client.generate(prompt="What is my name?", context=first.context, **asked)
+        assert after.prompt_eval_count > first.prompt_eval_count + first.eval_count
+        client._client.close()
+
+
+def real():
+    """The real small model behind a runner, with lookups."""
+    engine = load(real_model("smollm2-135m"), "suffix", options=GgufOptions(n_ctx=2048, n_slots=2))
+    return Served.of(engine, Batcher(engine), "smollm2-135m")

@@ -198,7 +198,7 @@ def test_room_is_made_by_a_busy_model_only_when_it_is_done_and_then_it_comes_bac
         running = asyncio.create_task(ask(client, "held"))
         await until(lambda: shelf.made["held"] and shelf.made["held"][0].begun)
         waiting = asyncio.create_task(ask(client, "b"))
-        await until(lambda: shelf.pool._loads)
+        await until(lambda: shelf.pool._models["held"].is_leaving)
         late = asyncio.create_task(ask(client, "held"))  # behind b, so that b is not starved
         await asyncio.sleep(0.05)
         assert shelf.in_memory() == ["held"]

@@ -118,21 +118,21 @@ def serve(
     server = replace(server, api_keys=(*_key_of(api_key_env), *_keys_in(api_key_file)))
     is_one = len(targets or ()) == 1 and models is None
     _check_choice(name, choice, is_one=is_one)
-    listening = listen(server)
-    models_there = listed(targets or [], models, offline=choice.offline)
-    if name:
-        models_there = [replace(each, name=name) for each in models_there]
-    pool = _pool(models_there, server, choice, options, draft_options)
-    if is_one:
-        [served] = pool.recipes
-        engine = served.load()
-        announce(engine)
-        pool.adopt(served.name, engine)
-    url = url_of(listening)
-    if not server.is_loopback and not server.api_keys:
-        note("everybody who can reach this machine can use the model; --api-key-env asks for a key")
-    note(f"serving {', '.join(pool.names())} at {url}/v1; Ctrl-C ends it")
-    serve_models(pool, listening, server)
+    with listen(server) as listening:
+        models_there = listed(targets or [], models, offline=choice.offline)
+        if name:
+            models_there = [replace(each, name=name) for each in models_there]
+        pool = _pool(models_there, server, choice, options, draft_options)
+        if is_one:
+            [served] = pool.recipes
+            engine = served.load()
+            announce(engine)
+            pool.adopt(served.name, engine)
+        url = url_of(listening)
+        if not server.is_loopback and not server.api_keys:
+            note("everybody who can reach this machine can use the model; --api-key-env asks for a key")
+        note(f"serving {', '.join(pool.names())} at {url}/v1; Ctrl-C ends it")
+        serve_models(pool, listening, server)
 
 
 def _check_choice(name: str, choice: Choice, *, is_one: bool) -> None:

@@ -66,8 +66,8 @@ def _target(target: str, *, offline: bool) -> Listed:
 
 def _in_folder(folder: Path) -> list[Listed]:
     found, notes = find([Place(folder=folder)])
-    for each in notes:
-        note(each)
+    for unread in notes:
+        note(unread)
     models = []
     for each in found:
         if _is_model(each.path):

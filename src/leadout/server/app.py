@@ -25,6 +25,7 @@ from leadout.server.ollama_chat import ollama_chat_routes
 from leadout.server.ollama_generate import ollama_generate_routes
 from leadout.server.ollama_models import ollama_model_routes, ollama_refused_routes
 from leadout.server.options import ServerOptions
+from leadout.server.page_routes import PAGE_FILES, page_routes
 from leadout.server.refusal import RefusedError, refusal_of, refusal_of_form
 from leadout.server.registry import Registry
 from leadout.server.responses import response_routes
@@ -79,6 +80,7 @@ def make_app(
         ollama_generate_routes(desk),
         ollama_model_routes(registry),
         ollama_refused_routes(),
+        page_routes(),
     ):
         app.include_router(routes)
     _answer_errors(app)
@@ -93,7 +95,7 @@ def make_app(
             expose_headers=["X-Request-Id"],
         )
     app.add_middleware(
-        Watch, metrics=metrics, quiet=OPEN_PATHS | {"/metrics"}, shows_text=options.log_prompts
+        Watch, metrics=metrics, quiet={*OPEN_PATHS, *PAGE_FILES, "/metrics"}, shows_text=options.log_prompts
     )
     return app
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
+from leadout.server.body_route import BodyRoute
 from leadout.server.chat_form import ChatForm
 from leadout.server.chat_job import ChatRequest, chat_job
 from leadout.server.chat_reply import ChatReply
@@ -15,7 +16,7 @@ from leadout.server.tool_form import Function, ToolChoiceForm
 
 def chat_routes(desk: Desk) -> APIRouter:
     """The route, answering through `desk`."""
-    router = APIRouter(tags=["OpenAI"])
+    router = APIRouter(tags=["OpenAI"], route_class=BodyRoute)
 
     @router.post("/v1/chat/completions", summary="Answer a conversation.", **desk.documented)
     async def chat_completions(request: Request, form: ChatForm) -> Response:
@@ -69,6 +70,7 @@ def chat_request(request: Request, form: ChatForm, desk: Desk) -> ChatRequest:
         variables=form.chat_template_kwargs,
         max_calls=1 if form.parallel_tool_calls is False else None,
         deadline=desk.deadline(),
+        receipt=form.receipt or False,
     )
 
 

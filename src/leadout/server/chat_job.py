@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from leadout.engine.params import Params
 from leadout.models.conversation import Conversation
@@ -42,6 +43,8 @@ class ChatRequest:
         Most calls of an answer.
     deadline : float or None
         Time of the event loop's clock.
+    receipt : bool or "with_prompt"
+        See `Job`.
     """
 
     messages: Sequence[Mapping[str, object]]
@@ -54,6 +57,7 @@ class ChatRequest:
     variables: Mapping[str, object] | None = None
     max_calls: int | None = None
     deadline: float | None = None
+    receipt: Literal["with_prompt"] | bool = False
 
 
 async def chat_job(served: Served, request: ChatRequest) -> Job:
@@ -79,7 +83,7 @@ async def chat_job(served: Served, request: ChatRequest) -> Job:
         )
     else:
         conversation = Conversation(messages=messages, tools=tools or None, variables=variables or None)
-    is_thinking = await asyncio.to_thread(style.begins_thinking, variables)
+    is_thinking = style.can_think and await asyncio.to_thread(style.begins_thinking, variables)
     params = await constrained(
         request.params,
         served,
@@ -97,6 +101,7 @@ async def chat_job(served: Served, request: ChatRequest) -> Job:
         is_thinking=is_thinking,
         max_calls=request.max_calls,
         deadline=request.deadline,
+        receipt=request.receipt,
     )
 
 

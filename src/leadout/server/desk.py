@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import Request, Response
 
+from leadout.errors import ClosingError
 from leadout.server.json_response import JsonResponse
 from leadout.server.keep_alive import keep_alive_s
 from leadout.server.options import ServerOptions
@@ -65,7 +66,11 @@ class Desk:
         ------
         RefusedError
             If there is none, or it cannot be loaded.
+        ClosingError
+            If the server is closing.
         """
+        if not self.registry.is_ready:
+            raise ClosingError("the server is shutting down; ask again later", 1.0)
         seconds = None if keep_alive is None else keep_alive_s(keep_alive)
         leasing = self.registry.lease(name, request.scope["leadout.leases"], seconds)
         served = await while_connected(request.receive, leasing, self.deadline())

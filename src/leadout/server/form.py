@@ -12,8 +12,12 @@ from pydantic_core import PydanticCustomError
 
 from leadout.engine.params import Params
 from leadout.errors import InputError
+from leadout.receipts import replayable
 from leadout.server.keep_alive import keep_alive_s
 from leadout.server.refusal import refusal_of
+
+MAX_STOPS = 64
+"""Texts to stop at: each is looked for at every token, while others wait."""
 
 
 class Form(BaseModel):
@@ -52,7 +56,7 @@ Biases = Annotated[dict[str, float] | None, Field(description="Added to the logi
 # Unions are told apart by a callable, so that an error is about the one that was meant. Names that begin with
 # "~" are left out of the paths that errors tell.
 Stop = Annotated[
-    Annotated[str, Tag("~text")] | Annotated[list[str], Tag("~texts")],
+    Annotated[str, Tag("~text")] | Annotated[list[str], Field(max_length=MAX_STOPS), Tag("~texts")],
     Discriminator(lambda value: "~texts" if isinstance(value, list) else "~text"),
     Field(description="The answer ends before the first of these texts."),
 ]
@@ -81,6 +85,11 @@ KeepAlive = Annotated[
         description="How long the model stays in memory after this request: seconds, or a duration such as "
         "5m; a negative one stays, 0 leaves at once. Left out, it stays as long as it was told to last."
     ),
+]
+Receipt = Annotated[
+    Annotated[bool, Tag("~truth")] | Annotated[Literal["with_prompt"], Tag("~word")],
+    Discriminator(lambda value: "~word" if isinstance(value, str) else "~truth"),
+    Field(description="Tell what `leadout replay` needs to check the answer; the prompt only if asked."),
 ]
 Metadata = Annotated[dict[str, str] | None, Field(description="Accepted, and not used.")]
 Unused = Annotated[str | None, Field(description="Accepted, and not used.")]
@@ -113,7 +122,10 @@ class ResponseFormat(Form):
 
 
 class SamplingForm(Form):
-    """The fields that become `Params`; what is left out has the defaults of `Params`."""
+    """The fields that become `Params`; what is left out has the defaults of `Params`.
+
+    Where a receipt is asked for and no seed is given, one is drawn: the answer must be repeatable.
+    """
 
     temperature: float | None = Field(None, description="0 always takes the most probable token.")
     top_p: float | None = None
@@ -127,6 +139,7 @@ class SamplingForm(Form):
     speculation: Speculation | None = None
     grammar: GrammarForm | None = Field(None, description="What the answer must match as a whole.")
     keep_alive: KeepAlive | None = None
+    receipt: Receipt | None = None
 
     def to_params(
         self,
@@ -145,7 +158,7 @@ class SamplingForm(Form):
         """
         defaults = Params()
         try:
-            return Params(
+            params = Params(
                 temperature=_or(self.temperature, defaults.temperature),
                 top_p=_or(self.top_p, defaults.top_p),
                 top_k=_or(self.top_k, defaults.top_k),
@@ -162,6 +175,7 @@ class SamplingForm(Form):
                 speculate=self.speculation != "off",
                 max_draft=max_draft(self.speculation),
             )
+            return replayable(params) if self.receipt else params
         except InputError as error:
             raise refusal_of(error, {*type(self).model_fields, "max_tokens", "n", "stop"}) from error
 

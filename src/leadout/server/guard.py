@@ -10,6 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leadout.server.options import ServerOptions
+from leadout.server.page_routes import PAGE_FILES
 from leadout.server.refusal import OLLAMA_PATHS, RefusedError
 from leadout.server.sse import ClientGoneError
 
@@ -62,7 +63,8 @@ class Guard:
 
     def _check_key(self, scope: Scope, headers: Headers) -> None:
         """Compare with every key, each time for as long, and note whose request it is."""
-        if not self._keys or scope["path"] in OPEN_PATHS or scope["method"] == "OPTIONS":
+        is_open = scope["path"] in OPEN_PATHS or scope["path"] in PAGE_FILES
+        if not self._keys or is_open or scope["method"] == "OPTIONS":
             return
         kind, _, bearer = headers.get("authorization", "").partition(" ")
         given = _digest(bearer.strip() if kind.lower() == "bearer" else headers.get("x-api-key", ""))

@@ -91,7 +91,7 @@ class OllamaForm(Form):
     model: str
     stream: bool = True
     format: Format | None = None
-    options: OllamaOptions = OllamaOptions()
+    options: OllamaOptions = OllamaOptions.model_validate({})
     think: Think | None = None
     keep_alive: KeepAlive | None = None
     logprobs: bool | None = None
@@ -128,10 +128,7 @@ class OllamaForm(Form):
             return None
         if self.format == "json":
             return {"type": "json_object"}
-        return {
-            "type": "json_schema",
-            "json_schema": {"name": "format", "schema": self.format, "strict": True},
-        }
+        return {"type": "json_schema", "schema": self.format}
 
 
 class OllamaChatForm(OllamaForm):

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 from fastapi import APIRouter, Response
 from pydantic import Field
-from starlette.responses import PlainTextResponse
 
 from leadout.server.form import Form
 from leadout.server.json_response import JsonResponse
@@ -21,7 +20,6 @@ from leadout.server.tool_syntax import tool_syntax
 API_VERSION = "0.13.0"
 """The version of Ollama whose interface this is; clients look at it before they use newer fields."""
 
-RUNNING = "Ollama is running (leadout answers in its place)"
 _NEVER = datetime(2300, 1, 1, tzinfo=UTC)  # clients want a time for models that stay
 
 
@@ -51,10 +49,9 @@ def ollama_model_routes(registry: Registry) -> APIRouter:
     """The routes, telling what `registry` has."""
     router, shelf = APIRouter(tags=["Ollama"]), FactsShelf(registry)
 
-    @router.head("/", include_in_schema=False)
-    @router.get("/", include_in_schema=False)  # for browsers another route stands before this one
+    @router.head("/", include_in_schema=False)  # how Ollama's command line looks whether somebody is there
     async def heartbeat() -> Response:
-        return PlainTextResponse(RUNNING)
+        return Response()
 
     @router.head("/api/version", include_in_schema=False)
     @router.get("/api/version", summary="The version of this interface.", response_class=JsonResponse)
@@ -87,14 +84,15 @@ def ollama_model_routes(registry: Registry) -> APIRouter:
         "/api/pull",
         summary="Nothing to do where the model is there; others are not fetched.",
         response_class=JsonResponse,
-        responses={501: {"description": "Models are fetched before the server starts."}},
+        responses={400: {"description": "Models are fetched before the server starts."}},
     )
     async def pull(form: PullForm) -> Response:
+        asked = form.asked
         try:
-            registry.find(form.asked)
+            registry.find(asked)
         except RefusedError as error:
             raise RefusedError(
-                501,
+                400,
                 f"{error.message}, and models are not fetched by requests; "
                 "use `leadout pull`, and name the model when the server starts",
                 param="model",

@@ -122,7 +122,7 @@ class ModelPool:
     _by_name: dict[str, Recipe] = field(init=False)
     _models: dict[str, _Model] = field(default_factory=dict, init=False)
     _loads: dict[str, _Load] = field(default_factory=dict, init=False)
-    _freeing: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+    _freeing: dict[asyncio.Task[None], Served] = field(default_factory=dict, init=False)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _n_uses: int = field(default=0, init=False)
@@ -195,7 +195,10 @@ class ModelPool:
         return self._is_open
 
     async def close(self, grace_s: float) -> None:
-        """Load nothing more, let what runs end within the grace time, and free everything."""
+        """Load nothing more, let what runs end within the grace time, and free everything.
+
+        A second call may shorten the grace time of the first.
+        """
         self._is_open = False
         loads = list(self._loads.values())
         for load in loads:
@@ -204,7 +207,9 @@ class ModelPool:
         await asyncio.gather(*(load.task for load in loads), return_exceptions=True)
         for model in list(self._models.values()):
             self._unload(model, grace_s)
-        await asyncio.gather(*self._freeing)
+        leaving = dict(self._freeing)
+        await asyncio.gather(*(served.runner.close(grace_s) for served in leaving.values()))
+        await asyncio.gather(*leaving)
 
     def _take(self, model: _Model, leases: ExitStack, keep_alive: float | None) -> Served:
         model.stop_timer()
@@ -239,7 +244,7 @@ class ModelPool:
         model.stop_timer()
         del self._models[model.served.name]
         task = asyncio.get_running_loop().create_task(self._free(model.served, grace_s))
-        self._freeing.add(task)
+        self._freeing[task] = model.served
         task.add_done_callback(self._freed)
         self._tell()
 
@@ -248,7 +253,7 @@ class ModelPool:
         await asyncio.to_thread(served.engine.close)
 
     def _freed(self, task: asyncio.Task[None]) -> None:
-        self._freeing.discard(task)
+        self._freeing.pop(task, None)
         self._tell()
 
     def _begin(self, name: str) -> _Load:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from leadout.checks import shown
-from leadout.errors import BusyError, InputError, LeadoutError, PromptTooLongError
+from leadout.errors import BusyError, ClosingError, InputError, LeadoutError, PromptTooLongError
 from leadout.server.json_response import JsonResponse
 
 OLLAMA_PATHS = "/api/"
@@ -78,6 +78,8 @@ def refusal_of(error: LeadoutError, fields: Collection[str] = ()) -> RefusedErro
     match error:
         case RefusedError():
             return error
+        case ClosingError():
+            return RefusedError(503, str(error), code="closing", retry_after_s=error.retry_after_s)
         case BusyError():
             return RefusedError(429, str(error), code="busy", retry_after_s=error.retry_after_s)
         case PromptTooLongError():

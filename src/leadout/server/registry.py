@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from leadout.checks import shown
 from leadout.constraints import Grammars
 from leadout.engine.engine import Engine
 from leadout.engine.events import Event
@@ -248,7 +249,7 @@ def unknown_model(name: str, known: Sequence[str]) -> RefusedError:
     """The 404 for a model that is not there."""
     return RefusedError(
         404,
-        f"there is no model {name!r} here; there is {', '.join(known) or 'none'}",
+        f"there is no model {shown(name)} here; there is {', '.join(known) or 'none'}",
         param="model",
         code="model_not_found",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
+from leadout.server.body_route import BodyRoute
 from leadout.server.chat_job import ChatRequest, chat_job
 from leadout.server.constraint import constraint_of
 from leadout.server.desk import Desk
@@ -16,7 +17,7 @@ from leadout.server.tool_form import Function
 
 def response_routes(desk: Desk) -> APIRouter:
     """The route, answering through `desk`."""
-    router = APIRouter(tags=["OpenAI"])
+    router = APIRouter(tags=["OpenAI"], route_class=BodyRoute)
 
     @router.post("/v1/responses", summary="Answer input items.", **desk.documented)
     async def responses(request: Request, form: ResponseForm) -> Response:
@@ -61,6 +62,7 @@ def response_request(request: Request, form: ResponseForm, desk: Desk) -> ChatRe
         effort_field="reasoning.effort",
         max_calls=1 if form.parallel_tool_calls is False else None,
         deadline=desk.deadline(),
+        receipt=form.receipt or False,
     )
 
 
