@@ -33,6 +33,12 @@ def test_the_answer_is_valid_and_the_same_with_forced_drafts(tiny, schema):
     assert drafted["target_passes"] < plain["target_passes"]
 
 
+def test_a_receipt_is_refused(tiny, schema, tmp_path):
+    done = leadout("run", tiny, *ASK, "--schema", schema, "--receipt", tmp_path / "receipt.json")
+    assert done.returncode != 0
+    assert "--receipt cannot be given for an answer by --schema" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
