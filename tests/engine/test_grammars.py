@@ -206,5 +206,6 @@ def test_a_real_model_gives_100_valid_answers_of_100_as_plain_decoding_does():
             jsonschema.validate(json.loads(result.text), schema)
             forced, passes = forced + result.usage.forced, passes + result.usage.target_passes
             tokens += len(result.ids)
+    print(forced, passes, tokens)
     assert forced >= 1000
     assert passes < 0.7 * tokens

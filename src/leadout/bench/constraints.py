@@ -105,9 +105,10 @@ def main(
         answered(engine, params, 2)  # what is measured once is measured now
         drafted = answered(engine, params, answers)
         plain = answered(engine, replace(params, speculate=False), answers)
+        spent = costs(constraint, plain)
     figures: dict[str, object] = {
         "compile_s": compile_s,
-        "microseconds_per_token": costs(constraint, plain),
+        "microseconds_per_token": spent,
         "plain": summary(plain),
         "drafted": summary(drafted),
         "same_text": sum(a.ids == b.ids for a, b in zip(plain, drafted, strict=True)),
