@@ -65,8 +65,9 @@ def replay(
         asked = _messages_in(messages)
     elif prompt is not None or prompt_file is not None:
         text = read_prompt(prompt, prompt_file)
-        said = {"role": "user", "content": text}
-        asked = text if raw else Conversation(messages=conversation(system, said))
+        asked = text
+        if not raw:
+            asked = Conversation(messages=conversation(system, {"role": "user", "content": text}))
     target = open_target(read, model, any_version=any_version, offline=offline, progress=BarProgress())
     with Engine(target) as engine:
         ids = None if asked is None else engine.request(asked).prompt.ids
@@ -93,9 +94,9 @@ def _messages_in(path: Path) -> Conversation:
                 f"--messages {path} is a request with tools, which are written out by the server; "
                 'ask for receipt: "with_prompt", which needs no prompt here'
             )
-        told, variables = told.get("messages"), told.get("chat_template_kwargs")
-    is_list = isinstance(told, list) and told and all(isinstance(each, dict) for each in told)
-    if not is_list:
+        variables = told.get("chat_template_kwargs")
+        told = told.get("messages")
+    if not isinstance(told, list) or not told or not all(isinstance(each, dict) for each in told):
         raise InputError(f"--messages {path} has no messages: a JSON list of objects with role and content")
     return Conversation(messages=told, variables=variables)
 

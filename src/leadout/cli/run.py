@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leadout.cli.answer_form import bound, read_schema
 from leadout.cli.engines import announce, open_engine
 from leadout.cli.flags import CHOICE, DRAFT_MODEL, MODEL, ONE_TURN, Choice, DraftModelOptions
 from leadout.cli.options import Target, takes
@@ -41,6 +42,9 @@ def run(
     raw: Annotated[
         bool, typer.Option("--raw", help="Continue the text as it is, without chat template.")
     ] = False,
+    schema: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Answer with JSON that is valid by this schema.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
     show_drafts: Annotated[
         bool, typer.Option("--show-drafts", help="Show which tokens were accepted, corrected or a bonus.")
@@ -68,12 +72,13 @@ def run(
     if params.logprobs is not None and not json:
         raise InputError("--logprobs reports in JSON; add --json")
     params = _repeatable(params, receipt, has_prompt=receipt_prompt)
-    text = read_prompt(prompt, prompt_file)
+    text, grammar = read_prompt(prompt, prompt_file), read_schema(schema)
     quiet = quiet or json
     with open_engine(target, choice, options, draft_options) as engine:
         from leadout.cli.answering import follow, show_nothing
         from leadout.cli.render import AnswerPrinter, closing_line, print_legend
 
+        params = bound(params, engine, grammar)
         asked: str | Conversation = text
         if not raw:
             asked = Conversation(messages=conversation(system, {"role": "user", "content": text}))

@@ -1,7 +1,7 @@
 """What form an answer must have, as a value; knows neither tokens nor the library that reads it.
 
-JSON is written on one line, with one space after commas and colons: a small model that may write as much white
-space as it likes can go on with that for ever, and what is fixed need not be computed.
+JSON is written on one line, with one space after commas and colons: a small model that may write as much
+white space as it likes can go on with that for ever, and what is fixed need not be computed.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def json_schema(schema: Mapping[str, object]) -> Grammar:
     Parameters
     ----------
     schema : mapping
-        A JSON schema (drafts 4 to 2020-12). Keywords that cannot be kept, such as ``not``, are refused when it
-        is compiled; annotations and keywords that the standard does not know mean nothing.
+        A JSON schema (drafts 4 to 2020-12). Keywords that cannot be kept, such as ``not``, are refused when
+        it is compiled; annotations and keywords that the standard does not know mean nothing.
 
     Raises
     ------

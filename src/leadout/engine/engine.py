@@ -57,7 +57,7 @@ class Engine:
     notes : tuple of str
         What a user of this pair of models should know.
     draft : ModelInfo or None
-        The draft model behind `drafter`, if there is one.
+        The draft model that the drafter has, if it has one; told, and not used.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Engine:
 
     @property
     def draft(self) -> ModelInfo | None:
-        """The draft model, where one drafts."""
+        """What is known of the draft model; None where there is none."""
         return self._draft
 
     @property

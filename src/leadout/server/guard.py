@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leadout.server.options import ServerOptions
 from leadout.server.page_routes import PAGE_FILES
-from leadout.server.refusal import RefusedError
+from leadout.server.refusal import OLLAMA_PATHS, RefusedError
 from leadout.server.sse import ClientGoneError
 
 OPEN_PATHS = frozenset({"/health", "/ready"})
@@ -43,10 +43,10 @@ class Guard:
             self._check_host(headers)
             self._check_key(scope, headers)
             if scope["method"] in _WITH_BODY:
-                self._check_body(headers)
+                self._check_body(scope, headers)
                 receive = _replayed(await self._body(receive), receive)
         except RefusedError as refusal:
-            await refusal.response()(scope, receive, send)
+            await refusal.response(scope["path"])(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
@@ -73,10 +73,15 @@ class Guard:
             raise RefusedError(401, "an API key is needed: Authorization: Bearer KEY", code="invalid_api_key")
         scope["leadout.client"] = given.hex()
 
-    def _check_body(self, headers: Headers) -> None:
+    def _check_body(self, scope: Scope, headers: Headers) -> None:
         size, limit = headers.get("content-length", ""), self._options.max_body_bytes
         if size.isdigit() and int(size) > limit:
             raise too_large(limit)
+        if scope["path"].startswith(OLLAMA_PATHS) and "origin" not in headers:
+            # As Ollama takes it from `curl -d`. A page of another site would send its origin along.
+            others = [each for each in scope["headers"] if each[0] != b"content-type"]
+            scope["headers"] = [*others, (b"content-type", b"application/json")]
+            return
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise RefusedError(
