@@ -132,7 +132,14 @@ def load(
         if schedule is None:
             longest = LONGEST_DRAFT if longest is None else longest
             schedule = _paced(models, drafter, longest, exact=exact, progress=progress or NoProgress())
-        engine = Engine(models.target, drafter, schedule=schedule, exact=exact, notes=models.notes)
+        engine = Engine(
+            models.target,
+            drafter,
+            schedule=schedule,
+            exact=exact,
+            notes=models.notes,
+            draft=None if models.draft is None else models.draft.info,
+        )
         undo.pop_all()
     return engine
 
@@ -279,12 +286,12 @@ def _drafter(draft: str | Path | None, models: LoadedModels, *, lookups: bool) -
     if draft is None or _is_word(draft, "none"):
         return None
     if _is_word(draft, "suffix"):
-        return SuffixDrafter()
+        return HybridDrafter([SuffixDrafter()])
     if _is_word(draft, "ngram"):
-        return NgramDrafter()
+        return HybridDrafter([NgramDrafter()])
     model = None if models.draft is None else draft_model_of(models)
     if model is not None and not lookups:
-        return model
+        return HybridDrafter([], model)
     return HybridDrafter([SuffixDrafter(), NgramDrafter()], model)
 
 

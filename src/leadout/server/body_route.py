@@ -29,7 +29,7 @@ class BodyRoute(APIRoute):
             asked = _Request(request.scope, request.receive)
             body = await asked.body()
             if len(body) >= _LARGE:
-                asked.form = await asyncio.to_thread(_read, form, body)
+                asked.parsed = await asyncio.to_thread(_read, form, body)
             return await handler(asked)
 
         return handle
@@ -38,11 +38,11 @@ class BodyRoute(APIRoute):
 class _Request(Request):
     """A request whose body may have been read before."""
 
-    form: BaseModel | None = None
+    parsed: BaseModel | None = None
 
     async def json(self) -> Any:
         """The form, which is not checked again, or else the body's JSON."""
-        return await super().json() if self.form is None else self.form
+        return await super().json() if self.parsed is None else self.parsed
 
 
 def _read(form: type[BaseModel], body: bytes) -> BaseModel | None:

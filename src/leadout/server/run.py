@@ -17,6 +17,7 @@ from leadout.server.batcher import Batcher
 from leadout.server.http_server import Drain, HttpServer
 from leadout.server.logs import configure_logs
 from leadout.server.options import ServerOptions
+from leadout.server.pool import ModelPool
 from leadout.server.registry import LoadedModels, Served
 
 _BACKLOG = 2048
@@ -65,6 +66,12 @@ def serve_engine(engine: Engine, listening: socket.socket, options: ServerOption
     served = Served.of(engine, Batcher(engine, max_queued=options.max_queued), name)
     models = LoadedModels({served.name: served})
     run_app(make_app(models, options), models.close, listening, options)
+
+
+def serve_models(pool: ModelPool, listening: socket.socket, options: ServerOptions) -> None:
+    """Serve models that are loaded when they are asked for, until SIGTERM or Ctrl-C; parameters as above."""
+    configure_logs(options.log_format)
+    run_app(make_app(pool, options), pool.close, listening, options)
 
 
 def run_app(app: ASGIApp, drain: Drain, listening: socket.socket, options: ServerOptions) -> None:
