@@ -12,8 +12,8 @@ from leadout.server.options import ServerOptions
 ASKED = {"messages": HELLO, "temperature": 0, "stream": True}
 
 
-def held(**about):
-    model = HeldModel.like(replying("0123456789" * 20))
+def held(reply="0123456789" * 20, **about):
+    model = HeldModel.like(replying(reply))
     return model, served(model, **about)
 
 
@@ -65,7 +65,7 @@ def test_what_waits_is_refused_when_the_server_closes(stream):
 
 
 def test_a_second_signal_ends_answers_after_their_present_pass():
-    model, toy = held()
+    model, toy = held("0123456789" * 700)
     with live(toy, options=ServerOptions(port=0, grace_s=10_000)) as server:
         connection = connect(server, ASKED)
         model.let_through(3)
@@ -77,7 +77,9 @@ def test_a_second_signal_ends_answers_after_their_present_pass():
         model.let_all_through()
         server.thread.join(WAIT_S)
         assert not server.thread.is_alive()
-        assert everything(connection).count(b'"content":"') < 50
+        said = everything(connection)
+        assert b'"finish_reason":"stop"' not in said
+        assert b"the server is closing" in said
         connection.close()
     assert model.closed
 
