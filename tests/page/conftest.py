@@ -1,5 +1,5 @@
 """A real browser, where there is one: ``apt-get install chromium``, and
-``pip install playwright axe-playwright-python``.
+``pip install "leadout[browser]"``.
 """
 
 import os
