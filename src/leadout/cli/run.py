@@ -71,6 +71,8 @@ def run(
         raise InputError("--show-drafts colours text, and --json prints none; leave one of them out")
     if params.logprobs is not None and not json:
         raise InputError("--logprobs reports in JSON; add --json")
+    if schema is not None and receipt is not None:
+        raise InputError("--receipt cannot be given for an answer by --schema; leave out one of the two")
     params = _repeatable(params, receipt, has_prompt=receipt_prompt)
     text, grammar = read_prompt(prompt, prompt_file), read_schema(schema)
     quiet = quiet or json

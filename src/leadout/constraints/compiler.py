@@ -113,10 +113,12 @@ class _Words:
 
     def __call__(self, text: bytes) -> list[int]:
         """Ids of a piece of text, as the model's tokenizer splits it."""
-        ids = self._vocab.encode(text.decode(), add_bos=False, special=False)
-        if b"".join(map(self._vocab.piece, ids)) == text:
-            return ids
-        return self._split(text)  # such as where every text gets a space in front
+        try:
+            ids = self._vocab.encode(text.decode(), add_bos=False, special=False)
+        except InputError:  # what this vocabulary cannot write
+            return self._split(text)
+        is_exact = b"".join(map(self._vocab.piece, ids)) == text
+        return ids if is_exact else self._split(text)  # some put a space in front of every text
 
     def _split(self, text: bytes) -> list[int]:
         """Longest tokens first."""

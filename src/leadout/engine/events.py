@@ -106,7 +106,7 @@ class Round:
     waited_s : float
         Seconds before this round in which the engine worked for others alone.
     forced : int
-        Of `accepted`: tokens that a constraint left no choice about. Each of them saved a pass.
+        Of `accepted`: tokens that a constraint left no choice about; they had no pass of their own.
     """
 
     index: int

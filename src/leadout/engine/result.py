@@ -24,7 +24,7 @@ class Usage:
     drafted, accepted : int
         Tokens proposed, and those that stood.
     forced : int
-        Of `accepted`: tokens that a constraint left no choice about. Each of them saved a pass.
+        Of `accepted`: tokens that a constraint left no choice about; they had no pass of their own.
     seconds : float
         From the request's start to the last decision, in the engine alone: time the caller takes between
         events does not count. Answers that run together share their passes, so each of them counts the same
