@@ -55,6 +55,10 @@ class BusyError(LeadoutError):
         self.retry_after_s = retry_after_s
 
 
+class ClosingError(BusyError):
+    """A server that is shutting down; another one, or a later one, may serve the request."""
+
+
 class ServerError(LeadoutError):
     """An engine's server that cannot be reached, broke off, or answers with something else than its API."""
 

@@ -18,6 +18,7 @@ from leadout.bench.options import BenchOptions
 from leadout.bench.record import write_record
 from leadout.errors import InputError
 from leadout.loading import LoadedModels
+from leadout.models.compare import compare
 from leadout.models.options import GgufOptions
 from leadout.testing.tiny_gguf import write_tiny_gguf
 from real_models import SMALL, real_model
@@ -25,9 +26,11 @@ from real_models import SMALL, real_model
 
 def measure(tmp_path, *, n_ctx=16_384, draft="draft", loaded=None, keep=None, **change):
     def load(provider):
-        models = LoadedModels(
-            target=talker(n_ctx=n_ctx), draft=talker(2, n_ctx=n_ctx) if draft == "draft" else None
-        )
+        target = talker(n_ctx=n_ctx)
+        models = LoadedModels(target=target)
+        if draft == "draft":
+            second = talker(2, n_ctx=n_ctx)
+            models = LoadedModels(target=target, draft=second, comparison=compare(target.vocab, second.vocab))
         if loaded is not None:
             loaded[provider] = models
         return models

@@ -13,6 +13,7 @@ from leadout.engine.engine import Engine
 from leadout.engine.params import Params
 from leadout.errors import InputError, ProviderError
 from leadout.loading import LoadedModels
+from leadout.models.compare import compare
 
 GREEDY = Params(temperature=0.0)
 ONE = Unit(workload="chat", name="one", calls=(tuple(b"hello there"),), max_tokens=7)
@@ -46,7 +47,8 @@ def scribes(diary, *names, fails_at=()):
 
 
 def own(text, target, draft=None, *, drafts_ngrams=False):
-    models = LoadedModels(target=target, draft=draft)
+    comparison = None if draft is None else compare(target.vocab, draft.vocab)
+    models = LoadedModels(target=target, draft=draft, comparison=comparison)
     return [
         own_contender(spec, models, drafts_ngrams=drafts_ngrams, exact=False) for spec in parse_specs(text)
     ]

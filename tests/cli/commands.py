@@ -20,6 +20,7 @@ JSON_KEYS = [
     "target_passes",
     "drafted",
     "accepted",
+    "forced",
     "tokens_per_pass",
     "seconds",
     "tokens_per_second",

@@ -49,7 +49,9 @@ def requests(name, make, kind, n=4, seed=0):
 
 
 KNOWN_MISS = ("Q8_0 llama", "prose, then code", "model")
-KNOWN_MISS_REASON = "reaches 0.94 of the best fixed choice in hindsight, not 0.95: drafting is taken up again too late"
+KNOWN_MISS_REASON = (
+    "reaches 0.94 of the best fixed choice in hindsight, not 0.95: drafting is taken up again too late"
+)
 
 
 @pytest.mark.parametrize("kind", ["model", "lookup"])

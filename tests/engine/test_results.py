@@ -48,7 +48,7 @@ def test_json_has_exactly_these_keys():
     out = json.loads(json.dumps(result.to_json()))
     assert list(out) == [
         "text", "finish_reason", "prompt_tokens", "completion_tokens", "cached_tokens", "target_passes",
-        "drafted", "accepted", "tokens_per_pass", "seconds", "tokens_per_second", "speculation",
+        "drafted", "accepted", "forced", "tokens_per_pass", "seconds", "tokens_per_second", "speculation",
         "schedule", "ids", "provenance", "logprobs",
     ]  # fmt: skip
     assert list(out["speculation"]) == ["enabled", "reason", "drafter", "verification"]

@@ -225,7 +225,7 @@ def test_widths_are_compared_row_by_row():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("n_prompts", 0), ("n_prompts", 7), ("n_tokens", 4), ("n_draws", 10), ("k", 0)]
+    ("name", "value"), [("n_prompts", 0), ("n_prompts", 107), ("n_tokens", 4), ("n_draws", 10), ("k", 0)]
 )
 def test_options_out_of_range_are_refused(name, value):
     with pytest.raises(InputError, match=rf"{name} is {value}; it must be a whole number in"):

@@ -7,10 +7,10 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import uvicorn
-from serving import app_of
-
+from leadout.server.app import make_app
+from leadout.server.http_server import HttpServer
 from leadout.server.options import ServerOptions
+from leadout.server.registry import LoadedModels
 from leadout.server.run import listen, url_of
 from leadout.testing import TableModel
 
@@ -21,7 +21,7 @@ WAIT_S = 30
 class Live:
     url: str
     address: tuple
-    server: uvicorn.Server
+    server: HttpServer
     thread: threading.Thread
 
 
@@ -32,8 +32,13 @@ def live(*models, options=None, sends=None):
     listening = listen(options)
     if sends is not None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, sends)
-    config = uvicorn.Config(app_of(*models, options=options), log_config=None, lifespan="on")
-    server = uvicorn.Server(config)
+    loaded = LoadedModels({each.name: each for each in models})
+    server = HttpServer(
+        make_app(loaded, options),
+        loaded.close,
+        header_timeout_s=options.body_timeout_s,
+        grace_s=options.grace_s,
+    )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     until(lambda: server.started)

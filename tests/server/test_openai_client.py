@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+from typing import Literal
 
 import openai
+import pydantic
 import pytest
 from live import live
 from serving import CHATML, HELLO, TOOLS, replying, served
@@ -89,6 +91,30 @@ def test_an_agent_works_through_responses(client):
         final = stream.get_final_response()
     assert text == final.output_text == "It is 21 degrees in Paris."
     assert final.status == "completed"
+
+
+class City(pydantic.BaseModel):
+    name: Literal["Paris", "Rome"]
+    mayor: str | None = pydantic.Field(max_length=5)
+
+
+def test_structured_output_is_parsed_by_the_client(client):
+    chat = client.chat.completions.parse(
+        model="toy", messages=HELLO, response_format=City, max_tokens=300, temperature=0
+    )
+    assert isinstance(chat.choices[0].message.parsed, City)
+    response = client.responses.parse(model="toy", input="Hello", text_format=City, temperature=0)
+    assert isinstance(response.output_parsed, City)
+
+
+def test_strict_tools_are_parsed_by_the_client(client):
+    tool = openai.pydantic_function_tool(City, name="city")
+    chat = client.chat.completions.parse(
+        model="toy", messages=HELLO, tools=[tool], tool_choice="required", max_tokens=300, temperature=0,
+        parallel_tool_calls=False,
+    )  # fmt: skip
+    [call] = chat.choices[0].message.tool_calls
+    assert isinstance(call.function.parsed_arguments, City)
 
 
 def test_text_completions_work(client):

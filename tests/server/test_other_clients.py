@@ -80,6 +80,20 @@ def test_litellm_completes_and_streams(url):
     assert called.choices[0].message.tool_calls[0].function.arguments == '{"city": "Paris"}'
 
 
+def test_litellm_asks_over_the_ollama_route(url):
+    litellm = pytest.importorskip("litellm")
+    more = {"model": "ollama_chat/toy", "api_base": url.removesuffix("/v1"), "max_tokens": 60}
+    asked = [{"role": "user", "content": "21 degrees"}]
+    answer = litellm.completion(messages=asked, **more)
+    assert answer.choices[0].message.content == ANSWER
+    assert answer.usage.completion_tokens == len(ANSWER)
+    chunks = litellm.completion(messages=asked, stream=True, keep_alive="-1", **more)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == ANSWER
+    called = litellm.completion(messages=HELLO, tools=[TOOL], **more | {"max_tokens": 200})
+    [call] = called.choices[0].message.tool_calls
+    assert (call.function.name, call.function.arguments) == ("weather", '{"city": "Paris"}')
+
+
 TOOL = {
     "type": "function",
     "function": {

@@ -53,8 +53,6 @@ def test_a_text_is_answered():
     assert usage["speculation"]["reason"] == "off: no draft was asked for"
 
 
-CHOICE = {"type": "function", "name": "weather"}
-SCHEMA = {"type": "json_schema", "name": "x", "schema": {}}
 SAID = f"<think>\nwell\n</think>\n\nLet me see.\n{CALL}\n{CALL}"
 
 
@@ -164,10 +162,7 @@ def test_a_failing_model_ends_the_stream_as_failed():
         ({"input": [7]}, "input[0]", "is of no type"),
         ({"input": [{"role": "user", "content": [IMAGE]}]}, "input[0].content[0]", "read text only"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type", "'function'"),
-        ({"tools": [{**TOOL, "strict": True}]}, "tools[0].strict", "not supported yet"),
-        ({"tools": [TOOL], "tool_choice": CHOICE}, "tool_choice", "not supported"),
         ({"tool_choice": "required"}, "tool_choice", "needs tools"),
-        ({"text": {"format": SCHEMA}}, "text.format", "not supported"),
         ({"text": {"verbosity": "low"}}, "text.verbosity", "no such setting"),
         ({"reasoning": {"effort": "high"}}, "reasoning.effort", "knows no such setting"),
         ({"reasoning": {"summary": "detailed"}}, "reasoning.summary", "told as it is"),

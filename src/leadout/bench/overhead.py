@@ -21,7 +21,7 @@ from leadout.engine.engine import Engine
 from leadout.engine.events import Round
 from leadout.engine.params import Params
 from leadout.engine.schedule import FixedSchedule
-from leadout.models.base import Chunk, ModelInfo
+from leadout.models.base import Chunk, ModelInfo, Vocabulary
 from leadout.testing import PieceVocabulary
 
 N_VOCAB = 151_936
@@ -34,18 +34,20 @@ CASES = {
 }
 
 
-def rows_like_a_model(noise: float) -> NDArray[np.float32]:
+def rows_like_a_model(noise: float, n_vocab: int = N_VOCAB) -> NDArray[np.float32]:
     """Rows shaped like a language model's: a few likely ids above a broad bell; shape (N_ROWS, V).
 
     Parameters
     ----------
     noise : float
         Standard deviation of what is added, to make a draft of a target.
+    n_vocab : int
+        V.
     """
     random = np.random.default_rng(0)
-    rows = random.normal(scale=2.5, size=(N_ROWS, N_VOCAB))
+    rows = random.normal(scale=2.5, size=(N_ROWS, n_vocab))
     for row in rows:
-        likely = random.choice(N_VOCAB, 40, replace=False)
+        likely = random.choice(n_vocab, 40, replace=False)
         row[likely] = 14 + random.exponential(2.5, size=40)
     return (rows + np.random.default_rng(1).normal(scale=noise, size=rows.shape)).astype(np.float32)
 
@@ -53,10 +55,10 @@ def rows_like_a_model(noise: float) -> NDArray[np.float32]:
 class InstantModel:
     """A Model whose passes are look-ups; the row after position i is row i mod N_ROWS."""
 
-    def __init__(self, rows: NDArray[np.float32], n_ctx: int) -> None:
+    def __init__(self, rows: NDArray[np.float32], n_ctx: int, vocab: Vocabulary | None = None) -> None:
         self._rows = np.concatenate([rows, rows])
         self._length = 0
-        self.vocab = PieceVocabulary.numbered(N_VOCAB)
+        self.vocab = vocab or PieceVocabulary.numbered(rows.shape[1])
         self.info = ModelInfo(
             name="instant",
             path=None,
@@ -68,7 +70,7 @@ class InstantModel:
             n_ctx=n_ctx,
             n_ctx_train=n_ctx,
             n_slots=1,
-            n_vocab=N_VOCAB,
+            n_vocab=rows.shape[1],
             rollback="cut",
         )
 

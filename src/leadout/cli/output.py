@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 from rich.console import Console
 
@@ -22,6 +23,11 @@ def print_json(value: object) -> None:
     """One JSON object on one line; other scripts than the console's are escaped, never lost."""
     is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     print(json.dumps(value, ensure_ascii=not is_utf8), flush=True)
+
+
+def write_json(path: Path, value: object) -> None:
+    """One JSON object into a file, indented for those who read it."""
+    path.expanduser().write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 def table_console() -> Console:

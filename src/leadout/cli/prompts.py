@@ -25,15 +25,26 @@ def read_prompt(prompt: str | None, prompt_file: Path | None) -> str:
         count = "no prompt" if prompt is None else "two prompts"
         raise InputError(f"{count}: give one of -p TEXT, -p - (standard input) and --prompt-file FILE")
     if prompt_file is not None:
-        try:
-            return _decode(prompt_file.expanduser().read_bytes(), f"prompt file {prompt_file}")
-        except OSError as error:
-            raise InputError(f"prompt file {prompt_file}: {error.strerror or error}") from error
+        return read_text(prompt_file, "prompt file")
     if prompt == STANDARD_INPUT:
         if not has_standard_input():
             raise InputError("standard input is closed; give the prompt with -p TEXT or --prompt-file FILE")
         return _decode(sys.stdin.buffer.read(), "standard input")
     return checked(prompt or "", "the prompt")
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text of a file, which is called `what` in messages.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is not UTF-8 text.
+    """
+    try:
+        return _decode(path.expanduser().read_bytes(), f"{what} {path}")
+    except OSError as error:
+        raise InputError(f"{what} {path}: {error.strerror or error}") from error
 
 
 def has_standard_input() -> bool:

@@ -2,22 +2,23 @@
 
 The draft model reads the committed text in its own ids and, in a chat, by its own template. What it drafts
 reaches the target in one of two ways: by *shared tokens* it draws only what both vocabularies have, and its
-distribution goes along (Timor et al., arXiv 2502.05202, algorithm 4); by *text* what it wrote is tokenized for
-the target, and proposed without a distribution (algorithm 2). No id of the draft's ever gets to the target,
-and the draft model is used as it is.
+distribution goes along (Timor et al., arXiv 2502.05202, algorithm 4); by *text* what it wrote is tokenized
+for the target, and proposed without a distribution (algorithm 2). No id of the draft's ever gets to the
+target, and the draft model is used as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leadout.core.values import History, Proposal, Sampling
-from leadout.drafters.base import DraftPrompt, DraftRequest
+from leadout.drafters.base import DraftPrompt, DraftRequest, Judge, Weighed
 from leadout.drafters.model import PREFILL_BATCH, ModelDrafter
 from leadout.drafters.roles import end_of_turn, matching_markers
 from leadout.drafters.token_map import TokenMap
@@ -37,8 +38,11 @@ _GREEDY = Sampling(temperature=0.0)
 class Crossing(Protocol):
     """One way over."""
 
-    def ask(self, request: DraftRequest, ids: Sequence[int]) -> DraftRequest:
-        """What to ask the draft model, which has read `ids`, for this request."""
+    def ask(self, request: DraftRequest, ids: Sequence[int], *, is_open: bool) -> DraftRequest:
+        """What to ask the draft model, which reads `ids`, for this request.
+
+        Where it is open, the last token is text that was cut off there, and might have been a longer one.
+        """
 
     def answer(self, request: DraftRequest, draft: Proposal) -> Proposal:
         """The draft model's answer, in the target's ids."""
@@ -47,7 +51,7 @@ class Crossing(Protocol):
 class SharedTokens:
     """The draft model draws with the request's law and noise, by the target's ids, and nothing is changed."""
 
-    def ask(self, request: DraftRequest, ids: Sequence[int]) -> DraftRequest:
+    def ask(self, request: DraftRequest, ids: Sequence[int], *, is_open: bool) -> DraftRequest:  # noqa: ARG002
         """The same, about the same text."""
         return replace(request, context=ids)
 
@@ -71,12 +75,14 @@ class Text:
     def __init__(self, target: ByteWriter, draft: ByteWriter, ends: Mapping[int, int]) -> None:
         self._target, self._draft, self._ends = target, draft, ends
         self._longer = LongerTokens(draft)
+        self._wanted: dict[int, DraftRequest] = {}
+        self._is_open: dict[int, bool] = {}
         self._replaced: dict[int, int] = {}  # bytes at the end of each slot's text that were written again
 
     def mend(self, slot: int, token: int, row: NDArray[np.float32]) -> NDArray[np.float32] | None:
         """The tokens that begin with the last one's text, if a longer one is more probable than it was."""
         ids = self._longer.of(token)
-        if not len(ids):
+        if not self._is_open[slot] or not len(ids):
             return None
         best = ids[int(np.argmax(row[ids]))]
         if row[best] <= row[token]:
@@ -86,28 +92,81 @@ class Text:
         mended[ids], mended[token] = row[ids], row[token]
         return mended
 
-    def ask(self, request: DraftRequest, ids: Sequence[int]) -> DraftRequest:
-        """Greedily, about the same text."""
-        self._replaced[request.slot] = 0
-        return replace(request, context=ids, sampling=_GREEDY, history=History(), noise=None)
+    def is_enough(self, slot: int, tokens: Sequence[int]) -> bool:
+        """Whether the answer is over, or one more token has begun than was asked for."""
+        wanted = self._wanted[slot]
+        return len(self._written(wanted, tokens)[1]) > wanted.k or not self._draft.piece(tokens[-1])
+
+    def ask(self, request: DraftRequest, ids: Sequence[int], *, is_open: bool) -> DraftRequest:
+        """Greedily, about the same text; as many tokens as it takes to write those of the target."""
+        slot = request.slot
+        self._wanted[slot], self._is_open[slot], self._replaced[slot] = request, is_open, 0
+        return replace(
+            request,
+            context=ids,
+            k=2 * request.k,
+            judge=Patient(request.judge, request.k),
+            sampling=_GREEDY,
+            history=History(),
+            noise=None,
+            constraint=None,
+        )
 
     def answer(self, request: DraftRequest, draft: Proposal) -> Proposal:
         """The text in the target's ids, up to the first token without text; ends of answers stay such."""
-        pieces = [self._draft.piece(token) for token in draft.tokens]
+        pieces, tokens = self._written(request, draft.tokens)
+        confidences = _spread(draft.confidences, pieces, self._target.ends(tokens))
+        if len(pieces) < len(draft.tokens) and (end := self._ends.get(draft.tokens[len(pieces)])) is not None:
+            tokens.append(end)
+            confidences += draft.confidences[len(pieces) : len(pieces) + 1]
+        proposal = Proposal(tokens=tuple(tokens), drafter=draft.drafter, confidences=confidences)
+        return proposal.first(request.k)
+
+    def _written(self, request: DraftRequest, drafted: Sequence[int]) -> tuple[list[bytes], list[int]]:
+        """What drafted tokens add to the text, to the first one without text; and the target's ids of it."""
+        pieces = [*takewhile(bool, map(self._draft.piece, drafted))]
+        text = b"".join(pieces)
         if pieces:
-            pieces[0] = pieces[0][self._replaced[request.slot] :]
-        n_written = next((at for at, piece in enumerate(pieces) if not piece), len(pieces))
-        after = draft.tokens[n_written] if n_written < len(pieces) else -1
-        text = b"".join(pieces[:n_written])
+            n_again = self._replaced[request.slot]
+            pieces[0], text = pieces[0][n_again:], text[n_again:]
         try:
-            tokens = self._target.write(text if after in self._ends else whole_characters(text))
+            tokens = self._target.write(whole_characters(text))
         except VocabularyError:  # a guess that the target cannot say
-            return Proposal(drafter=draft.drafter)
-        confidences = _spread(draft.confidences[:n_written], pieces, self._target.ends(tokens))
-        if after in self._ends:
-            tokens.append(self._ends[after])
-            confidences += draft.confidences[n_written : n_written + 1]
-        return Proposal(tokens=tuple(tokens), drafter=draft.drafter, confidences=confidences).first(request.k)
+            tokens = []
+        return pieces, tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """A judge of as many tokens as are wanted; those beyond complete the text of the last one."""
+
+    judge: Judge
+    k: int
+
+    @property
+    def wants_confidences(self) -> bool:
+        """As the judge itself."""
+        return self.judge.wants_confidences
+
+    def weigh(self, drafter: str, confidences: Sequence[float]) -> Weighed:
+        """As the judge itself."""
+        return self.judge.weigh(drafter, confidences)
+
+    def promise(self, drafter: str, n_unread: int) -> float:
+        """As the judge itself."""
+        return self.judge.promise(drafter, n_unread)
+
+    def after_run(self, drafter: str, run: Proposal, n_unread: int) -> Judge | None:
+        """As the judge itself."""
+        return self.judge.after_run(drafter, run, n_unread)
+
+    def takes(self, drafter: str, confidences: Sequence[float]) -> bool:
+        """As the judge itself; always beyond what is wanted."""
+        return len(confidences) > self.k or self.judge.takes(drafter, confidences)
+
+    def goes_on(self, drafter: str, confidences: Sequence[float]) -> bool:
+        """As the judge itself; always beyond what is wanted."""
+        return len(confidences) >= self.k or self.judge.goes_on(drafter, confidences)
 
 
 @dataclass(slots=True)
@@ -169,7 +228,7 @@ class BridgeDrafter:
             model,
             prefill_batch=prefill_batch,
             token_map=TokenMap(comparison.to_target, comparison.target.size) if way == "shared" else None,
-            mender=text if way == "text" else None,
+            editor=text if way == "text" else None,
             name=f"{model.info.name} by {'shared tokens' if way == 'shared' else 'text'}",
         )
         self._slots: dict[int, _Slot] = {}
@@ -230,7 +289,9 @@ class BridgeDrafter:
             for at, request in enumerate(requests)
             if not self._slots[request.slot].blocked and (ids := self._read_ids(request))
         ]
-        drafts = self._model.propose([self._crossing.ask(request, ids) for _, request, ids in asked])
+        drafts = self._model.propose(
+            [self._crossing.ask(request, ids, is_open=self._is_open(request)) for _, request, ids in asked]
+        )
         for (at, request, _), draft in zip(asked, drafts, strict=True):
             proposals[at] = self._crossing.answer(request, draft)
             state = self._slots[request.slot]
@@ -249,6 +310,10 @@ class BridgeDrafter:
         if state.ids:
             self._model.begin(slot, DraftPrompt(ids=state.ids))
         state.blocked = self._model.blocked(slot)
+
+    def _is_open(self, request: DraftRequest) -> bool:
+        state = self._slots[request.slot]
+        return len(request.context) > state.n_committed or state.transcript.is_open
 
     def _read_ids(self, request: DraftRequest) -> list[int]:
         """What the draft has to read for this request; nothing where it cannot read a lookup's guess."""

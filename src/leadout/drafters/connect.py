@@ -17,8 +17,8 @@ MIN_SHARE_BY_USE = 0.98
 """Share of the tokens in use that a draft must have for drafts by shared tokens to be preferred.
 
 What a draft lacks it can never propose, and where it splits words otherwise it proposes their beginnings.
-With SmolLM2 for Qwen2.5-Coder text has twice as many tokens accepted, greedily and sampled alike; with next to
-all of them a distribution is worth more than a point mass.
+With SmolLM2 for Qwen2.5-Coder text has twice as many tokens accepted; with next to all of them in common a
+distribution is worth more than a point mass.
 """
 
 

@@ -95,11 +95,16 @@ class _Draft:
         return history.after(self.tokens) if self.sampling.has_penalties else history
 
 
-class Mender(Protocol):
-    """Looks at the last token of a text, which might have been another, longer one had the text gone on."""
+class Editor(Protocol):
+    """Looks over a draft whose text counts, not its tokens."""
+
+    def is_enough(self, slot: int, tokens: Sequence[int]) -> bool:
+        """Whether these drafted tokens have all the text that is wanted."""
 
     def mend(self, slot: int, token: int, row: NDArray[np.float32]) -> NDArray[np.float32] | None:
-        """The row to draw a token from that replaces the last one; None to go on after it.
+        """The row to draw a token from that replaces the last one of a text; None to go on after it.
+
+        It might have been another, longer token, had the text gone on when it was tokenized.
 
         Parameters
         ----------
@@ -126,9 +131,9 @@ class ModelDrafter:
         Longest piece of a prompt that is read in one pass.
     token_map : TokenMap or None
         Where the target has other ids: what is proposed, and the rows it is drawn from, go through this.
-    mender : Mender or None
-        Asked before each draft whether to redraw the last token read; then the first token proposed stands
-        in its place.
+    editor : Editor or None
+        Asked before each draft whether to redraw the last token read, in whose place the first token proposed
+        stands then, and after each token whether to go on.
     name : str
         What to call it in reports; the model's name by default.
 
@@ -145,7 +150,7 @@ class ModelDrafter:
         forbidden: Collection[int] = (),
         prefill_batch: int = PREFILL_BATCH,
         token_map: TokenMap | None = None,
-        mender: Mender | None = None,
+        editor: Editor | None = None,
         name: str = "",
     ) -> None:
         info = model.info
@@ -156,7 +161,7 @@ class ModelDrafter:
         self._model = model
         self._forbidden = np.array(sorted(i for i in forbidden if i < info.n_vocab), dtype=np.int64)
         self._batch = prefill_batch
-        self._map, self._mender = token_map, mender
+        self._map, self._editor = token_map, editor
         self._n_proposable = info.n_vocab if token_map is None else token_map.n_target
         self._name = name or info.name
         self._slots = [_Slot() for _ in range(info.n_slots)]
@@ -248,7 +253,7 @@ class ModelDrafter:
                 shared = [common_prefix(context, other.request.context) for other in drafts[at + 1 :]]
                 if max(shared, default=0) - len(held) > _WORTH_SHARING:
                     n_most = min(n_most, max(1, len(context) - max(shared)))
-            n_again = 1 if self._mender is None else 2
+            n_again = 1 if self._editor is None else 2
             if len(held) > len(context) - n_again:
                 self._cut(slot, max(0, len(context) - n_again))
             while len(context) - len(held) > n_most:
@@ -279,7 +284,7 @@ class ModelDrafter:
             slot, context = draft.request.slot, draft.request.context
             last = [self._own_id(token) for token in draft.tokens[-1:]]
             unseen = last or context[len(self._slots[slot].held) :]
-            n_logits = 1 if last or self._mender is None else min(2, len(unseen))
+            n_logits = 1 if last or self._editor is None else min(2, len(unseen))
             chunks.append(Chunk(slot=slot, tokens=unseen, n_logits=n_logits))
         for draft, rows in zip(drafts, self._feed(chunks), strict=True):
             mended = self._mended(draft, rows) if len(rows) > 1 else None
@@ -288,7 +293,7 @@ class ModelDrafter:
     def _mended(self, draft: _Draft, rows: NDArray[np.float32]) -> NDArray[np.float32] | None:
         """The row to redraw the last token of the text from, which the cache is cut back before; or None."""
         slot, context = draft.request.slot, draft.request.context
-        row = None if self._mender is None else self._mender.mend(slot, context[-1], rows[-2])
+        row = None if self._editor is None else self._editor.mend(slot, context[-1], rows[-2])
         if row is not None:
             self._cut(slot, len(context) - 1)
         return row
@@ -296,6 +301,8 @@ class ModelDrafter:
     def _goes_on(self, draft: _Draft) -> bool:
         # by rows alone, and what is drafted stays: see Judge
         is_open = not draft.is_over and len(draft.tokens) < draft.k
+        if is_open and self._editor is not None:
+            is_open = not self._editor.is_enough(draft.request.slot, draft.tokens)
         return is_open and draft.request.judge.goes_on(self.name, draft.confidences)
 
     def _feed(self, chunks: Sequence[Chunk]) -> list[NDArray[np.float32]]:

@@ -63,6 +63,11 @@ class Transcript:
         """The whole text."""
         return [*self._settled, *self._tail_ids]
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the text after the head or the last marker has begun."""
+        return bool(self._tail)
+
     def extend(self, tokens: Sequence[int]) -> None:
         """Append target tokens.
 

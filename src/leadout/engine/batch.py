@@ -89,6 +89,7 @@ class Batch:
         self._off = _why_off(target, drafter, schedule, widths)
         self._drafting = Drafting(None if self._off else drafter)
         self._rounds = Rounds(target, self._drafting, schedule, widths=widths)
+        self._widths = widths
         self._pace = ReadingPace(prefill_batch)
         self._is_together = widths is None and info.shares_passes
         self._pool = SlotPool(info.n_slots, can_copy=info.copying == "any")
@@ -122,7 +123,7 @@ class Batch:
 
     def speculation(self, params: Params) -> Speculation:
         """Whether a request with these parameters starts out speculatively, and why or why not."""
-        off = self._off or ("" if params.speculate else "the request asked for plain decoding")
+        off = self._off or self._why_off(params)
         name = "none" if self._given is None else self._given.name
         on = f"on: draft {name}, {self._schedule.name}"
         return Speculation(
@@ -204,6 +205,15 @@ class Batch:
         with self._lock, ExitStack() as closing:
             closing.callback(self._schedule.close)
             closing.callback(self.abandon)
+
+    def _why_off(self, params: Params) -> str:
+        """Why a request with these parameters is decoded plainly, or ""."""
+        if not params.speculate:
+            return "the request asked for plain decoding"
+        if params.max_draft is None:
+            return ""
+        longest = min(params.max_draft, self._schedule.longest)
+        return why_none_fits(longest, self._widths, self._target.info.name)
 
     def _passes(self, sessions: Sequence[Session]) -> Iterator[Sequence[Session]]:
         """The sessions of each pass: all of them, or one by one."""

@@ -23,7 +23,7 @@ from leadout.engine.params import Params
 from leadout.engine.result import Provenance, Result, collect
 from leadout.engine.schedule import FixedSchedule, Schedule
 from leadout.errors import InputError, PromptTooLongError
-from leadout.models.base import Model
+from leadout.models.base import Model, ModelInfo
 from leadout.models.conversation import Conversation
 
 PREFILL_BATCH = 512
@@ -56,6 +56,8 @@ class Engine:
         Makes the random generator of each unseeded answer; the default takes fresh entropy each time.
     notes : tuple of str
         What a user of this pair of models should know.
+    draft : ModelInfo or None
+        The draft model that the drafter has, if it has one; told, and not used.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Engine:
         prefill_batch: int = PREFILL_BATCH,
         generator: Callable[[], np.random.Generator] = np.random.default_rng,
         notes: tuple[str, ...] = (),
+        draft: ModelInfo | None = None,
     ) -> None:
         if prefill_batch < 1:
             raise InputError(f"prefill_batch is {prefill_batch}; it must be at least 1")
@@ -83,12 +86,17 @@ class Engine:
         self._busy, self._closing = threading.Lock(), threading.Lock()
         self._cancelled = threading.Event()
         self._closed = False
-        self._notes = notes
+        self._notes, self._draft = notes, draft
 
     @property
     def target(self) -> Model:
         """The target model."""
         return self._target
+
+    @property
+    def draft(self) -> ModelInfo | None:
+        """What is known of the draft model; None where there is none."""
+        return self._draft
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -105,6 +105,8 @@ class Round:
         What was predicted, by schedules that do.
     waited_s : float
         Seconds before this round in which the engine worked for others alone.
+    forced : int
+        Of `accepted`: tokens that a constraint left no choice about; they had no pass of their own.
     """
 
     index: int
@@ -118,6 +120,7 @@ class Round:
     width: int = 0
     forecast: Forecast | None = None
     waited_s: float = 0.0
+    forced: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,8 @@ class Usage:
         included.
     drafted, accepted : int
         Tokens proposed, and those that stood.
+    forced : int
+        Of `accepted`: tokens that a constraint left no choice about; they had no pass of their own.
     seconds : float
         From the request's start to the last decision, in the engine alone: time the caller takes between
         events does not count. Answers that run together share their passes, so each of them counts the same
@@ -37,6 +39,7 @@ class Usage:
     target_passes: int = 0
     drafted: int = 0
     accepted: int = 0
+    forced: int = 0
     seconds: float = 0.0
     decode_seconds: float = 0.0
 
@@ -188,6 +191,7 @@ class Result:
             "target_passes": usage.target_passes,
             "drafted": usage.drafted,
             "accepted": usage.accepted,
+            "forced": usage.forced,
             "tokens_per_pass": usage.tokens_per_pass,
             "seconds": usage.seconds,
             "tokens_per_second": usage.tokens_per_second,
@@ -283,6 +287,7 @@ class ResultFold:
             target_passes=len(self._rounds),
             drafted=sum(each.drafted for each in self._rounds),
             accepted=sum(each.accepted for each in self._rounds),
+            forced=sum(each.forced for each in self._rounds),
             seconds=started.seconds + decode_s,
             decode_seconds=decode_s,
         )

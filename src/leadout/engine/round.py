@@ -17,6 +17,7 @@ from leadout.core import verify
 from leadout.core.constraint import Walk, ahead
 from leadout.core.values import Proposal, Verdict
 from leadout.drafters.base import DraftRequest
+from leadout.drafters.forced import FORCED
 from leadout.engine.drafting import NO_PROPOSAL, Drafting
 from leadout.engine.events import Forecast, Origin, Round, Token
 from leadout.engine.rows import argmaxes, distributions
@@ -138,6 +139,7 @@ class Rounds:
                 other_s=other_s,
                 width=width,
                 forecast=forecast,
+                forced=sum(proposal.drafter_of(at) == FORCED for at in range(accepted)),
             )
             if session.speculation.enabled:
                 self._schedule.observe(session.slot, outcome)

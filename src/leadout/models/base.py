@@ -13,6 +13,8 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from leadout.models.options import GgufOptions
+
 Rollback = Literal["cut", "replay", "none"]
 """How a cache goes back to a shorter prefix: *cut* drops entries; *replay* restores a snapshot and decodes
 again (recurrent and hybrid caches); *none* cannot, so speculation is off for that model."""
@@ -46,6 +48,10 @@ class ModelInfo:
     shares_passes : bool
         False when a pass over several slots is one pass for each: it saves nothing, and the bits of a slot
         do not depend on the others.
+    provider_version : str
+        Of the library that runs it.
+    options : GgufOptions or None
+        What it was loaded with, where it is a file.
     """
 
     name: str
@@ -64,6 +70,8 @@ class ModelInfo:
     provider_reason: str = ""
     copying: Copying = "any"
     shares_passes: bool = True
+    provider_version: str = ""
+    options: GgufOptions | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

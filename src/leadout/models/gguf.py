@@ -161,6 +161,8 @@ def _info(
         provider_reason=provider_reason,
         copying=_copying(rollback, is_windowed=is_separate and header.sliding_window > 0),
         shares_passes=not is_separate,
+        provider_version=facts.version,
+        options=options,
     )
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
+from types import CodeType
 
-from jinja2 import TemplateError
+from jinja2 import Template, TemplateError
 
 from leadout.errors import InputError
 from leadout.models.base import Vocabulary
@@ -132,12 +134,19 @@ def render_chat(
 
 def _rendered(template: str, values: Mapping[str, object], now: datetime) -> str:
     pieces, length = [], 0
-    for piece in TemplateSandbox(now).from_string(template).generate(values):
+    sandbox = TemplateSandbox(now)
+    compiled = Template.from_code(sandbox, _compiled(template), sandbox.make_globals(None))
+    for piece in compiled.generate(values):
         length += len(piece)
         if length > MAX_CHARACTERS:
             raise TemplateError(f"it writes more than {MAX_CHARACTERS:,} characters")
         pieces.append(piece)
     return "".join(pieces)
+
+
+@lru_cache(maxsize=8)  # compiling takes some ms, which every first token would wait for
+def _compiled(template: str) -> CodeType:
+    return TemplateSandbox(datetime.min).compile(template)
 
 
 def _explained(reason: str) -> str:

@@ -13,7 +13,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from leadout.errors import VocabularyError
+from leadout.errors import InputError, VocabularyError
 from leadout.models.base import Vocabulary
 from leadout.models.token_table import Key
 
@@ -69,7 +69,10 @@ class ByteWriter:
         if not text:
             return None
         for anchor in _ANCHORS:
-            ids = self._vocab.encode(anchor + text, add_bos=False, special=False)
+            try:
+                ids = self._vocab.encode(anchor + text, add_bos=False, special=False)
+            except InputError:
+                return None
             written = b"".join(map(self.piece, ids))
             if written == raw:
                 return ids

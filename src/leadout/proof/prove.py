@@ -21,13 +21,14 @@ from leadout.models.base import Model
 from leadout.proof.equality import EqualityReport, compare_answers
 from leadout.proof.law import N_JUDGED, LawReport, judge_law
 from leadout.proof.progress import Progress, Steps, quiet
-from leadout.proof.prompts import FORKS, TEXTS
+from leadout.proof.prompts import FORKS, TEXTS, mixed_texts
 from leadout.proof.remember import RememberingModel
 from leadout.proof.widths import WidthReport, measure_widths
 
 FALSE_ALARM = 1e-3
 """Chance, over all fits together, that a lossless engine fails the law part."""
 
+N_MIXED = 100
 N_READ, N_COMPARED, WIDEST = 240, 32, 8
 """The widths part reads so many tokens, compares rows of so many more, and goes at least to this width."""
 
@@ -39,7 +40,8 @@ class ProofOptions:
     Parameters
     ----------
     n_prompts : int
-        Texts answered for the greedy and the seeded part, 1..6.
+        Texts answered for the greedy and the seeded part, 1..106; those beyond the first 6 mix scripts,
+        emoji, tabs and markers.
     n_tokens : int
         Tokens of each answer.
     n_draws : int
@@ -63,7 +65,7 @@ class ProofOptions:
     exact: bool = False
 
     def __post_init__(self) -> None:
-        check_whole("n_prompts", self.n_prompts, 1, len(TEXTS))
+        check_whole("n_prompts", self.n_prompts, 1, len(TEXTS) + N_MIXED)
         check_whole("n_tokens", self.n_tokens, 8, 1024)
         check_whole("n_draws", self.n_draws, 100, 100_000)
         check_whole("k", self.k, 1, 16)
@@ -186,7 +188,8 @@ def prove(
         return compare_answers(
             target,
             drafter(),
-            [_encode(target, text) for text in TEXTS[: options.n_prompts]],
+            [_encode(target, text) for text in TEXTS[: options.n_prompts]]
+            + [_encode(target, text, special=True) for text in mixed_texts(options.n_prompts - len(TEXTS))],
             params,
             make_engine=lambda model, each: build(model, each, generator),
             progress=partial(progress, part),
@@ -231,8 +234,8 @@ def _default_engine(options: ProofOptions) -> MakeEngine:
     return make
 
 
-def _encode(target: Model, text: str) -> list[int]:
-    return target.vocab.encode(text, add_bos=target.vocab.adds_bos, special=False)
+def _encode(target: Model, text: str, *, special: bool = False) -> list[int]:
+    return target.vocab.encode(text, add_bos=target.vocab.adds_bos, special=special)
 
 
 def _widths(target: Model, options: ProofOptions, progress: Steps) -> tuple[WidthReport, ...]:

@@ -21,7 +21,11 @@ from leadout.server.desk import Desk
 from leadout.server.guard import OPEN_PATHS, Guard
 from leadout.server.metrics import Metrics
 from leadout.server.models import model_routes
+from leadout.server.ollama_chat import ollama_chat_routes
+from leadout.server.ollama_generate import ollama_generate_routes
+from leadout.server.ollama_models import ollama_model_routes, ollama_refused_routes
 from leadout.server.options import ServerOptions
+from leadout.server.page_routes import PAGE_FILES, page_routes
 from leadout.server.refusal import RefusedError, refusal_of, refusal_of_form
 from leadout.server.registry import Registry
 from leadout.server.responses import response_routes
@@ -72,6 +76,11 @@ def make_app(
         chat_routes(desk),
         completion_routes(desk),
         response_routes(desk),
+        ollama_chat_routes(desk),
+        ollama_generate_routes(desk),
+        ollama_model_routes(registry),
+        ollama_refused_routes(),
+        page_routes(),
     ):
         app.include_router(routes)
     _answer_errors(app)
@@ -86,7 +95,7 @@ def make_app(
             expose_headers=["X-Request-Id"],
         )
     app.add_middleware(
-        Watch, metrics=metrics, quiet=OPEN_PATHS | {"/metrics"}, shows_text=options.log_prompts
+        Watch, metrics=metrics, quiet={*OPEN_PATHS, *PAGE_FILES, "/metrics"}, shows_text=options.log_prompts
     )
     return app
 
@@ -94,16 +103,17 @@ def make_app(
 def _answer_errors(app: FastAPI) -> None:
     """Turn everything that a request can raise into an answer."""
 
-    async def on_error(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    async def on_error(request: Request, error: Exception) -> Response:
+        path = request.url.path
         match error:
             case ClientGoneError():
                 raise error  # nobody to answer
             case LeadoutError():
-                return refusal_of(error).response()
+                return refusal_of(error).response(path)
             case RequestValidationError():
-                return refusal_of_form(error.errors()).response()
+                return refusal_of_form(error.errors()).response(path)
             case HTTPException():
-                return _refusal_of_http(error).response()
+                return _refusal_of_http(error).response(path)
         raise error
 
     for kind in (LeadoutError, RequestValidationError, HTTPException):

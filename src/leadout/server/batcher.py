@@ -21,7 +21,7 @@ from leadout.engine.batch import Batch
 from leadout.engine.engine import Engine, Prompt
 from leadout.engine.events import Event, Finished, Started
 from leadout.engine.params import Params
-from leadout.errors import BackendError, BusyError
+from leadout.errors import BackendError, BusyError, ClosingError
 from leadout.server.fair_queue import FairQueue
 
 _KEEP = 0.8
@@ -129,7 +129,9 @@ class Batcher:
         InputError, PromptTooLongError
             As `Engine.stream` does, before the first event.
         BusyError
-            If too many requests wait already, or the batcher is closing, before the first event.
+            If too many requests wait already, before the first event.
+        ClosingError
+            If the batcher is closing and the request has not begun, or not all of its answers.
         BackendError
             If the model fails.
         """
@@ -183,7 +185,7 @@ class Batcher:
     def _require_room(self) -> None:
         with self._changed:
             if self._deadline is not None:
-                raise BusyError("the server is shutting down; ask again later", _LEAST_RETRY_S)
+                raise _closing()
             n_queued = len(self._queue)
             if n_queued >= self._max_queued + self._batch.n_free:
                 rounds = 1 + n_queued // self._n_slots
@@ -225,7 +227,7 @@ class Batcher:
             is_late = monotonic() >= self._deadline
             refused = [ticket for ticket in self._queue if is_late or not ticket.answers]
         for ticket in refused:
-            self._fail(ticket, BusyError("the server is shutting down; ask again later", _LEAST_RETRY_S))
+            self._fail(ticket, _closing())
         if is_late:
             self._cancel_all()
         with self._changed:
@@ -323,3 +325,7 @@ class Batcher:
         except RuntimeError:  # the reader's loop is closed, and so is the reader
             with self._changed:
                 self._left.append(ticket)
+
+
+def _closing() -> ClosingError:
+    return ClosingError("the server is shutting down; ask again later", _LEAST_RETRY_S)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
+from leadout.server.body_route import BodyRoute
 from leadout.server.chat_form import ChatForm
 from leadout.server.chat_job import ChatRequest, chat_job
 from leadout.server.chat_reply import ChatReply
 from leadout.server.constraint import constraint_of
 from leadout.server.desk import Desk
 from leadout.server.refusal import RefusedError
-from leadout.server.tool_form import Function
+from leadout.server.tool_form import Function, ToolChoiceForm
 
 
 def chat_routes(desk: Desk) -> APIRouter:
     """The route, answering through `desk`."""
-    router = APIRouter(tags=["OpenAI"])
+    router = APIRouter(tags=["OpenAI"], route_class=BodyRoute)
 
     @router.post("/v1/chat/completions", summary="Answer a conversation.", **desk.documented)
     async def chat_completions(request: Request, form: ChatForm) -> Response:
-        served = await desk.served(request, form.model)
+        served = await desk.served(request, form.model, form.keep_alive)
         job = await chat_job(served, chat_request(request, form, desk))
         options = form.stream_options
         reply = ChatReply(
@@ -46,6 +47,7 @@ def chat_request(request: Request, form: ChatForm, desk: Desk) -> ChatRequest:
     """
     tools = [each.function for each in form.tools or ()]
     _check(form, tools)
+    choice = form.tool_choice
     return ChatRequest(
         messages=[message.to_template() for message in form.messages],
         params=form.to_params(
@@ -54,12 +56,21 @@ def chat_request(request: Request, form: ChatForm, desk: Desk) -> ChatRequest:
             stop=form.stop,
             logprobs=(form.top_logprobs or 0) if form.logprobs else None,
         ),
-        tools=() if form.tool_choice == "none" else tools,
+        tools=() if choice == "none" else tools,
+        form=constraint_of(
+            format_field="response_format",
+            schema_field="response_format.json_schema.schema",
+            format=None if form.response_format is None else form.response_format.model_dump(by_alias=True),
+            tools=tools,
+            tool_choice=choice.function.name if isinstance(choice, ToolChoiceForm) else choice,
+            grammar=form.grammar,
+        ),
         client=desk.client(request),
         effort=form.reasoning_effort,
         variables=form.chat_template_kwargs,
         max_calls=1 if form.parallel_tool_calls is False else None,
         deadline=desk.deadline(),
+        receipt=form.receipt or False,
     )
 
 
@@ -74,9 +85,3 @@ def _check(form: ChatForm, tools: list[Function]) -> None:
         raise RefusedError(400, "stream_options needs stream: true", param="stream_options")
     if form.tool_choice not in (None, "none") and not tools:
         raise RefusedError(400, "tool_choice needs tools", param="tool_choice")
-    constraint_of(
-        format_field="response_format",
-        format=None if form.response_format is None else form.response_format.model_dump(),
-        tools=tools,
-        tool_choice=form.tool_choice,
-    )

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from leadout.engine.params import MAX_LOGPROBS
-from leadout.server.form import Form, Metadata, SamplingForm, ServiceTier, Stop, Unused, only
+from leadout.server.form import Form, Metadata, ResponseFormat, SamplingForm, ServiceTier, Stop, Unused, only
 from leadout.server.message_form import ChatMessage
 from leadout.server.tool_form import Tool, ToolChoice
 
@@ -24,13 +24,6 @@ class StreamOptions(Form):
         None, description="Tell with each chunk which tokens were drafted: its leadout.tokens."
     )
     include_obfuscation: Annotated[bool | None, only(False, because="nothing is padded here")] = None
-
-
-class ResponseFormat(Form):
-    """The form an answer must have."""
-
-    type: Literal["text", "json_object", "json_schema"]
-    json_schema: dict[str, Any] | None = None
 
 
 class ChatForm(SamplingForm):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from leadout.engine.params import Params
 from leadout.models.conversation import Conversation
+from leadout.server.constraint import FREE, AnswerForm, constrained
 from leadout.server.refusal import RefusedError
 from leadout.server.registry import Served
 from leadout.server.reply import Job
@@ -27,6 +29,8 @@ class ChatRequest:
         As chat templates know them.
     tools : sequence of Function
         What may be called; empty for nothing.
+    form : AnswerForm
+        What the answer must look like.
     params : Params
     client : str
     effort : str or None
@@ -39,17 +43,21 @@ class ChatRequest:
         Most calls of an answer.
     deadline : float or None
         Time of the event loop's clock.
+    receipt : bool or "with_prompt"
+        See `Job`.
     """
 
     messages: Sequence[Mapping[str, object]]
     params: Params
     tools: Sequence[Function] = ()
+    form: AnswerForm = FREE
     client: str = ""
     effort: str | None = None
     effort_field: str = "reasoning_effort"
     variables: Mapping[str, object] | None = None
     max_calls: int | None = None
     deadline: float | None = None
+    receipt: Literal["with_prompt"] | bool = False
 
 
 async def chat_job(served: Served, request: ChatRequest) -> Job:
@@ -75,15 +83,25 @@ async def chat_job(served: Served, request: ChatRequest) -> Job:
         )
     else:
         conversation = Conversation(messages=messages, tools=tools or None, variables=variables or None)
+    is_thinking = style.can_think and await asyncio.to_thread(style.begins_thinking, variables)
+    params = await constrained(
+        request.params,
+        served,
+        request.form,
+        request.tools,
+        is_single=request.max_calls == 1,
+        is_thinking=is_thinking,
+    )
     return Job(
         served=served,
         prompt=conversation,
-        params=request.params,
+        params=params,
         client=request.client,
         types=parameter_types(request.tools) if request.tools else None,
-        is_thinking=await asyncio.to_thread(style.begins_thinking, variables),
+        is_thinking=is_thinking,
         max_calls=request.max_calls,
         deadline=request.deadline,
+        receipt=request.receipt,
     )
 
 

@@ -7,10 +7,10 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from leadout.engine.events import Token
+from leadout.engine.events import Round, Token
 from leadout.server.deltas import ArgumentsDelta, CallDelta, Delta, Message, ReasoningDelta, TextDelta
 from leadout.server.logprobs import chat_logprobs
-from leadout.server.reply import Answers, End, Piece
+from leadout.server.reply import Answers, End, Piece, receipt_in
 from leadout.server.usage import completion_usage
 
 
@@ -45,6 +45,7 @@ class ChatReply:
             **self._head("chat.completion"),
             "choices": [self._choice(*part) for part in parts],
             "usage": completion_usage([[end for _, _, end in parts]]),
+            **answers.receipt,
         }
 
     async def chunks(self, pieces: AsyncIterator[Piece]) -> AsyncIterator[Mapping[str, object]]:
@@ -88,10 +89,15 @@ class ChatReply:
             "logprobs": _logprobs(tokens) if self.has_logprobs and tokens else None,
         }
         chunk = {**self._head("chat.completion.chunk"), "choices": [choice]}
+        if piece.end is not None:
+            chunk |= receipt_in([piece.end])
         if self.has_usage:
             chunk["usage"] = None
-        if self.has_origins and tokens:
-            chunk["leadout"] = {"tokens": [_origin(token) for token in tokens]}
+        if self.has_origins and (tokens or piece.rounds):
+            chunk["leadout"] = {
+                "tokens": [_origin(token) for token in tokens],
+                "rounds": [_round(each) for each in piece.rounds],
+            }
         return chunk
 
 
@@ -140,3 +146,14 @@ def _logprobs(tokens: Sequence[Token]) -> dict[str, object]:
 
 def _origin(token: Token) -> dict[str, object]:
     return {"id": token.token, "text": token.text, "origin": token.origin}
+
+
+def _round(each: Round) -> dict[str, object]:
+    plain_s = 0.0 if each.forecast is None else each.forecast.plain_s
+    return {
+        "drafted": each.drafted,
+        "accepted": each.accepted,
+        "emitted": each.emitted,
+        "seconds": each.draft_s + each.verify_s + each.other_s,
+        "plain_seconds": plain_s * each.emitted or None,
+    }

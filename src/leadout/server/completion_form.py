@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Discriminator, Field, Tag
 
 from leadout.server.chat_form import StreamOptions
-from leadout.server.form import SamplingForm, Stop, Unused, only
+from leadout.server.form import ResponseFormat, SamplingForm, Stop, Unused, only
 
 MAX_PROMPTS = 256
 
@@ -46,6 +46,7 @@ class CompletionForm(SamplingForm):
     n: int | None = None
     stop: Stop | None = None
     logprobs: int | None = None
+    response_format: ResponseFormat | None = None
     echo: Annotated[bool | None, only(False, because="prompts are not repeated")] = None
     best_of: Annotated[int | None, only(1, because="answers are not ranked; use n")] = None
     suffix: Annotated[str | None, only(because="text is continued, not filled in")] = None

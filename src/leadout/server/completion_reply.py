@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from leadout.engine.events import Token
 from leadout.server.deltas import TextDelta
 from leadout.server.logprobs import text_logprobs
-from leadout.server.reply import Answers, End, Piece
+from leadout.server.reply import Answers, End, Piece, receipt_in
 from leadout.server.usage import completion_usage
 
 
@@ -50,6 +50,7 @@ class CompletionReply:
                 self._choice(index, message.text, end.result.tokens, end) for index, message, end in parts
             ],
             "usage": self._usage({index: end for index, _, end in parts}),
+            **answers.receipt,
         }
 
     async def chunks(self, pieces: AsyncIterator[Piece]) -> AsyncIterator[Mapping[str, object]]:
@@ -66,6 +67,8 @@ class CompletionReply:
                 offset = offsets.get(piece.index, 0)
                 choice = self._choice(piece.index, text, tokens, piece.end, offset)
                 chunk: dict[str, object] = {**self._head(), "choices": [choice]}
+                if piece.end is not None:
+                    chunk |= receipt_in([piece.end])
                 if self.has_usage:
                     chunk["usage"] = None
                 if self.has_origins and tokens:

@@ -9,8 +9,10 @@ from dataclasses import replace
 
 from fastapi import APIRouter, Request, Response
 
+from leadout.server.body_route import BodyRoute
 from leadout.server.completion_form import CompletionForm
 from leadout.server.completion_reply import CompletionReply
+from leadout.server.constraint import constrained, constraint_of
 from leadout.server.desk import Desk
 from leadout.server.refusal import RefusedError
 from leadout.server.reply import Job, Piece
@@ -18,14 +20,23 @@ from leadout.server.reply import Job, Piece
 
 def completion_routes(desk: Desk) -> APIRouter:
     """The route, answering through `desk`."""
-    router = APIRouter(tags=["OpenAI"])
+    router = APIRouter(tags=["OpenAI"], route_class=BodyRoute)
 
     @router.post("/v1/completions", summary="Continue text.", **desk.documented)
     async def completions(request: Request, form: CompletionForm) -> Response:
         if form.stream_options is not None and not form.stream:
             raise RefusedError(400, "stream_options needs stream: true", param="stream_options")
-        served = await desk.served(request, form.model)
+        if form.receipt and len(form.prompts()) > 1:
+            raise RefusedError(400, "receipt needs one prompt alone; ask for each by itself", param="receipt")
+        served = await desk.served(request, form.model, form.keep_alive)
+        wanted = constraint_of(
+            format_field="response_format",
+            schema_field="response_format.json_schema.schema",
+            format=None if form.response_format is None else form.response_format.model_dump(by_alias=True),
+            grammar=form.grammar,
+        )
         params = form.to_params(max_tokens=form.max_tokens, n=form.n, stop=form.stop, logprobs=form.logprobs)
+        params = await constrained(params, served, wanted, is_chat=False)
         jobs = [
             Job(
                 served=served,
@@ -33,6 +44,7 @@ def completion_routes(desk: Desk) -> APIRouter:
                 params=params,
                 client=desk.client(request),
                 is_chat=False,
+                receipt=form.receipt or False,
                 deadline=desk.deadline(),
             )
             for prompt in form.prompts()

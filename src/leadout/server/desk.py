@@ -9,7 +9,9 @@ from typing import Any
 
 from fastapi import Request, Response
 
+from leadout.errors import ClosingError
 from leadout.server.json_response import JsonResponse
+from leadout.server.keep_alive import keep_alive_s
 from leadout.server.options import ServerOptions
 from leadout.server.record import Record
 from leadout.server.registry import Registry, Served
@@ -35,6 +37,10 @@ class Desk:
     @property
     def documented(self) -> dict[str, Any]:
         """What the description of every generating route says of its answers."""
+        return self.documented_for("text/event-stream")
+
+    def documented_for(self, streamed_type: str) -> dict[str, Any]:
+        """The same for a route whose streams are of that media type."""
         error = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
         told = {
             400: "A field is wrong, unknown or not honoured; the message names it.",
@@ -46,17 +52,30 @@ class Desk:
             429: "Too many requests wait; Retry-After says when to come back.",
             503: "The server is closing.",
         }
-        streamed: dict[str, object] = {"application/json": {}, "text/event-stream": {}}
+        streamed: dict[str, object] = {"application/json": {}, streamed_type: {}}
         responses: dict[int | str, dict[str, Any]] = {
             status: {"description": text, **error} for status, text in told.items()
         }
-        responses[200] = {"description": "The answer, whole or as server-sent events.", "content": streamed}
+        responses[200] = {"description": "The answer, whole or as it comes.", "content": streamed}
         return {"responses": responses, "response_class": JsonResponse}
 
-    async def served(self, request: Request, name: str) -> Served:
-        """The model of that name, noted in the request's record; raises RefusedError where there is none."""
-        served = await self.registry.get(name)
-        record_of(request).model = served.name
+    async def served(self, request: Request, name: str, keep_alive: float | str | None = None) -> Served:
+        """The model of that name, loaded, noted in the request's record and kept until the request is over.
+
+        Raises
+        ------
+        RefusedError
+            If there is none, or it cannot be loaded.
+        ClosingError
+            If the server is closing.
+        """
+        if not self.registry.is_ready:
+            raise ClosingError("the server is shutting down; ask again later", 1.0)
+        seconds = None if keep_alive is None else keep_alive_s(keep_alive)
+        leasing = self.registry.lease(name, request.scope["leadout.leases"], seconds)
+        served = await while_connected(request.receive, leasing, self.deadline())
+        record = record_of(request)
+        record.model, record.load_s = served.name, record.seconds
         return served
 
     def client(self, request: Request) -> str:
@@ -85,6 +104,8 @@ class Desk:
         told: Callable[[AsyncIterator[Piece]], AsyncIterator[Mapping[str, object]]],
         job: Job,
         lines: Lines = data_lines,
+        *,
+        media_type: str = "text/event-stream",
     ) -> Response:
         """The answer as it comes; what is wrong with the request is told before, with its own status."""
         record_of(request).is_stream = True
@@ -93,7 +114,9 @@ class Desk:
             return await anext(source)
 
         piece = await while_connected(request.receive, first(), job.deadline)
-        return EventStream(lines(told(_after(piece, source))), source, self.options.send_timeout_s)
+        return EventStream(
+            lines(told(_after(piece, source))), source, self.options.send_timeout_s, media_type
+        )
 
 
 async def _after(piece: Piece, source: AsyncGenerator[Piece, None]) -> AsyncGenerator[Piece, None]:

@@ -12,7 +12,12 @@ from pydantic_core import PydanticCustomError
 
 from leadout.engine.params import Params
 from leadout.errors import InputError
+from leadout.receipts import replayable
+from leadout.server.keep_alive import keep_alive_s
 from leadout.server.refusal import refusal_of
+
+MAX_STOPS = 64
+"""Texts to stop at: each is looked for at every token, while others wait."""
 
 
 class Form(BaseModel):
@@ -51,7 +56,7 @@ Biases = Annotated[dict[str, float] | None, Field(description="Added to the logi
 # Unions are told apart by a callable, so that an error is about the one that was meant. Names that begin with
 # "~" are left out of the paths that errors tell.
 Stop = Annotated[
-    Annotated[str, Tag("~text")] | Annotated[list[str], Tag("~texts")],
+    Annotated[str, Tag("~text")] | Annotated[list[str], Field(max_length=MAX_STOPS), Tag("~texts")],
     Discriminator(lambda value: "~texts" if isinstance(value, list) else "~text"),
     Field(description="The answer ends before the first of these texts."),
 ]
@@ -62,6 +67,30 @@ Speculation = Annotated[
         description="off decodes plainly, auto lets the schedule decide, a number 1..64 is the longest draft."
     ),
 ]
+
+
+def _keep_alive(value: float | str) -> float | str:
+    try:
+        keep_alive_s(value)
+    except InputError as error:
+        raise refused(str(error).removeprefix("keep_alive ")) from error
+    return value
+
+
+KeepAlive = Annotated[
+    Annotated[float, Tag("~number")] | Annotated[str, Tag("~text")],
+    Discriminator(lambda value: "~text" if isinstance(value, str) else "~number"),
+    AfterValidator(_keep_alive),
+    Field(
+        description="How long the model stays in memory after this request: seconds, or a duration such as "
+        "5m; a negative one stays, 0 leaves at once. Left out, it stays as long as it was told to last."
+    ),
+]
+Receipt = Annotated[
+    Annotated[bool, Tag("~truth")] | Annotated[Literal["with_prompt"], Tag("~word")],
+    Discriminator(lambda value: "~word" if isinstance(value, str) else "~truth"),
+    Field(description="Tell what `leadout replay` needs to check the answer; the prompt only if asked."),
+]
 Metadata = Annotated[dict[str, str] | None, Field(description="Accepted, and not used.")]
 Unused = Annotated[str | None, Field(description="Accepted, and not used.")]
 ServiceTier = Annotated[
@@ -69,8 +98,34 @@ ServiceTier = Annotated[
 ]
 
 
+class GrammarForm(Form):
+    """A grammar that the whole answer must follow."""
+
+    syntax: Literal["lark", "regex"]
+    definition: str
+
+
+class JsonSchemaForm(Form):
+    """A schema that JSON must be valid by."""
+
+    name: Unused = None
+    description: Unused = None
+    schema_: dict[str, Any] = Field(alias="schema")
+    strict: bool | None = Field(None, description="Accepted; schemas are always kept.")
+
+
+class ResponseFormat(Form):
+    """The form an answer must have."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: JsonSchemaForm | None = None
+
+
 class SamplingForm(Form):
-    """The fields that become `Params`; what is left out has the defaults of `Params`."""
+    """The fields that become `Params`; what is left out has the defaults of `Params`.
+
+    Where a receipt is asked for and no seed is given, one is drawn: the answer must be repeatable.
+    """
 
     temperature: float | None = Field(None, description="0 always takes the most probable token.")
     top_p: float | None = None
@@ -82,6 +137,9 @@ class SamplingForm(Form):
     logit_bias: Biases = None
     seed: int | None = Field(None, description="The same text each time, with any draft.")
     speculation: Speculation | None = None
+    grammar: GrammarForm | None = Field(None, description="What the answer must match as a whole.")
+    keep_alive: KeepAlive | None = None
+    receipt: Receipt | None = None
 
     def to_params(
         self,
@@ -100,7 +158,7 @@ class SamplingForm(Form):
         """
         defaults = Params()
         try:
-            return Params(
+            params = Params(
                 temperature=_or(self.temperature, defaults.temperature),
                 top_p=_or(self.top_p, defaults.top_p),
                 top_k=_or(self.top_k, defaults.top_k),
@@ -115,18 +173,26 @@ class SamplingForm(Form):
                 stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
                 logprobs=logprobs,
                 speculate=self.speculation != "off",
-                max_draft=self._max_draft(),
+                max_draft=max_draft(self.speculation),
             )
+            return replayable(params) if self.receipt else params
         except InputError as error:
             raise refusal_of(error, {*type(self).model_fields, "max_tokens", "n", "stop"}) from error
 
-    def _max_draft(self) -> int | None:
-        k = self.speculation
-        if not isinstance(k, int):
-            return None
-        if not 1 <= k <= 64:
-            raise InputError(f"speculation is {k}; it must be off, auto or a whole number in 1..64")
-        return k
+
+def max_draft(speculation: str | int | None) -> int | None:
+    """The longest draft that a `Speculation` asks for; None leaves that to the schedule.
+
+    Raises
+    ------
+    InputError
+        If it is outside its range.
+    """
+    if not isinstance(speculation, int):
+        return None
+    if not 1 <= speculation <= 64:
+        raise InputError(f"speculation is {speculation}; it must be off, auto or a whole number in 1..64")
+    return speculation
 
 
 def _or(value: Any, default: Any) -> Any:

@@ -10,7 +10,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leadout.server.options import ServerOptions
-from leadout.server.refusal import RefusedError
+from leadout.server.page_routes import PAGE_FILES
+from leadout.server.refusal import OLLAMA_PATHS, RefusedError
 from leadout.server.sse import ClientGoneError
 
 OPEN_PATHS = frozenset({"/health", "/ready"})
@@ -42,10 +43,10 @@ class Guard:
             self._check_host(headers)
             self._check_key(scope, headers)
             if scope["method"] in _WITH_BODY:
-                self._check_body(headers)
+                self._check_body(scope, headers)
                 receive = _replayed(await self._body(receive), receive)
         except RefusedError as refusal:
-            await refusal.response()(scope, receive, send)
+            await refusal.response(scope["path"])(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
@@ -62,7 +63,8 @@ class Guard:
 
     def _check_key(self, scope: Scope, headers: Headers) -> None:
         """Compare with every key, each time for as long, and note whose request it is."""
-        if not self._keys or scope["path"] in OPEN_PATHS or scope["method"] == "OPTIONS":
+        is_open = scope["path"] in OPEN_PATHS or scope["path"] in PAGE_FILES
+        if not self._keys or is_open or scope["method"] == "OPTIONS":
             return
         kind, _, bearer = headers.get("authorization", "").partition(" ")
         given = _digest(bearer.strip() if kind.lower() == "bearer" else headers.get("x-api-key", ""))
@@ -71,10 +73,15 @@ class Guard:
             raise RefusedError(401, "an API key is needed: Authorization: Bearer KEY", code="invalid_api_key")
         scope["leadout.client"] = given.hex()
 
-    def _check_body(self, headers: Headers) -> None:
+    def _check_body(self, scope: Scope, headers: Headers) -> None:
         size, limit = headers.get("content-length", ""), self._options.max_body_bytes
         if size.isdigit() and int(size) > limit:
             raise too_large(limit)
+        if scope["path"].startswith(OLLAMA_PATHS) and "origin" not in headers:
+            # As Ollama takes it from `curl -d`. A page of another site would send its origin along.
+            others = [each for each in scope["headers"] if each[0] != b"content-type"]
+            scope["headers"] = [*others, (b"content-type", b"application/json")]
+            return
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise RefusedError(

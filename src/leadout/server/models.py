@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from leadout.server.json_response import JsonResponse
-from leadout.server.registry import Registry, Served, unknown_model
+from leadout.server.registry import Registry, Served
 
 
 def model_routes(registry: Registry, created: int) -> APIRouter:
@@ -33,9 +33,7 @@ def model_routes(registry: Registry, created: int) -> APIRouter:
         responses={404: {"description": "There is no such model."}},
     )
     async def model(name: str) -> Response:
-        if name not in registry.names():
-            raise unknown_model(name, registry.names())
-        return JsonResponse(told(name))
+        return JsonResponse(told(registry.find(name)))
 
     return router
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from leadout.checks import check_number, check_one_of, check_whole
 from leadout.errors import InputError
 from leadout.models.options import GgufOptions
+from leadout.server.keep_alive import keep_alive_s
 
 LogFormat = Literal["text", "json"]
 
@@ -52,6 +53,9 @@ class ServerOptions:
         How log lines are written.
     log_prompts : bool
         Let log lines show what was asked and answered.
+    keep_alive : str
+        How long a model stays in memory after its last request, where no request says so: seconds, or a
+        duration such as "5m"; a negative one stays until another model needs its memory.
     otel : bool
         Export a span for every request by OpenTelemetry, where the OTEL_* variables of the environment say.
 
@@ -74,9 +78,11 @@ class ServerOptions:
     max_queued: int = 64
     log_format: LogFormat = "text"
     log_prompts: bool = False
+    keep_alive: str = "-1"
     otel: bool = False
 
     def __post_init__(self) -> None:
+        keep_alive_s(self.keep_alive)
         if not self.host:
             raise InputError("host is empty; it must be an address, such as 127.0.0.1 or 0.0.0.0")
         check_whole("port", self.port, 0, 65535)

@@ -31,12 +31,15 @@ class Record:
         Such as "/v1/chat/completions"; "" until it is known.
     is_stream : bool
         Whether the answer is sent as it comes.
+    load_s : float
+        Seconds from the request's arrival to when its model was there.
     """
 
     def __init__(self, metrics: Metrics, *, shows_text: bool = False) -> None:
         self.id = f"req_{secrets.token_hex(12)}"
         self.route = self.model = ""
         self.is_stream = False
+        self.load_s = 0.0
         self._shows_text, self._prompts, self._answers = shows_text, list[object](), dict[int, str]()
         self._metrics = metrics
         self._began = perf_counter()

@@ -7,8 +7,10 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from leadout.checks import shown
-from leadout.errors import BusyError, InputError, LeadoutError, PromptTooLongError
+from leadout.errors import BusyError, ClosingError, InputError, LeadoutError, PromptTooLongError
 from leadout.server.json_response import JsonResponse
+
+OLLAMA_PATHS = "/api/"
 
 
 class RefusedError(LeadoutError):
@@ -49,14 +51,19 @@ class RefusedError(LeadoutError):
         error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
         return {"error": error}
 
-    def response(self) -> JsonResponse:
-        """The error as a response."""
+    def to_ollama(self) -> dict[str, object]:
+        """The error as Ollama's interface writes it, and beside it what programs may want to know."""
+        return {"error": self.message, "param": self.param, "code": self.code}
+
+    def response(self, path: str = "") -> JsonResponse:
+        """The error as a response; of Ollama's interface where the request's path is one of its."""
         headers = {}
         if self.retry_after_s is not None:
             headers["Retry-After"] = str(max(1, math.ceil(self.retry_after_s)))
         if self.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
-        return JsonResponse(self.to_json(), status_code=self.status, headers=headers)
+        told = self.to_ollama() if path.startswith(OLLAMA_PATHS) else self.to_json()
+        return JsonResponse(told, status_code=self.status, headers=headers)
 
 
 def refusal_of(error: LeadoutError, fields: Collection[str] = ()) -> RefusedError:
@@ -71,6 +78,8 @@ def refusal_of(error: LeadoutError, fields: Collection[str] = ()) -> RefusedErro
     match error:
         case RefusedError():
             return error
+        case ClosingError():
+            return RefusedError(503, str(error), code="closing", retry_after_s=error.retry_after_s)
         case BusyError():
             return RefusedError(429, str(error), code="busy", retry_after_s=error.retry_after_s)
         case PromptTooLongError():

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from leadout.engine.events import Event, Finished, Token
+from leadout.engine.events import Event, Finished, Round, Token
 from leadout.engine.params import Params
 from leadout.engine.result import Result, ResultFold
+from leadout.receipts import make_receipt, require_receiptable
 from leadout.server.call_readers import ParameterTypes
 from leadout.server.deltas import ArgumentsDelta, CallDelta, Delta, Message, TextDelta
 from leadout.server.record import Record
@@ -42,6 +43,8 @@ class Job:
         Calls of an answer after this many are left out.
     deadline : float or None
         Time of the event loop's clock when the request is given up.
+    receipt : bool or "with_prompt"
+        Whether a receipt is wanted; with the prompt's ids only if asked.
     """
 
     served: Served
@@ -53,25 +56,34 @@ class Job:
     is_thinking: bool = False
     max_calls: int | None = None
     deadline: float | None = None
+    receipt: Literal["with_prompt"] | bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """How an answer ended; `n_reasoning` of its tokens were reasoning."""
+    """How an answer ended; `n_reasoning` of its tokens were reasoning.
+
+    The one that ends last has the `receipt` of all answers, where that was asked for.
+    """
 
     result: Result
     reason: EndReason
     n_reasoning: int
+    receipt: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """What one event brought to answer `index`: deltas, the token they came with, or the end."""
+    """What one event brought to answer `index`: deltas, the token they came with, or the end.
+
+    `rounds` are those that were over since the piece before.
+    """
 
     index: int
     deltas: Sequence[Delta] = ()
     token: Token | None = None
     end: End | None = None
+    rounds: Sequence[Round] = ()
 
 
 @dataclass(slots=True)
@@ -83,16 +95,23 @@ class _Answer:
     parser: ReplyParser | None
     n_reasoning: int = 0
     n_calls: int = 0
+    _rounds: list[Round] = field(default_factory=list)  # that no piece has told
 
     def take(self, event: Event) -> Piece | None:
         """The piece that this event makes, if any."""
         self.fold.add(event)
         match event:
             case Token():
-                return Piece(index=event.index, deltas=self._read(event), token=event)
+                return Piece(index=event.index, deltas=self._read(event), token=event, rounds=self._untold())
+            case Round():
+                self._rounds.append(event)
             case Finished():
                 return self._finish(event)
         return None
+
+    def _untold(self) -> list[Round]:
+        rounds, self._rounds = self._rounds, []
+        return rounds
 
     def _read(self, token: Token) -> list[Delta]:
         was_reasoning = self.parser is not None and self.parser.is_reasoning
@@ -122,7 +141,7 @@ class _Answer:
             reason="tool_calls" if has_called else event.reason,
             n_reasoning=self.n_reasoning,
         )
-        return Piece(index=event.index, deltas=deltas, end=end)
+        return Piece(index=event.index, deltas=deltas, end=end, rounds=self._untold())
 
 
 async def pieces(job: Job, record: Record) -> AsyncGenerator[Piece, None]:
@@ -137,6 +156,9 @@ async def pieces(job: Job, record: Record) -> AsyncGenerator[Piece, None]:
     """
     provenance = job.served.engine.provenance(job.params)
     answers: dict[int, _Answer] = {}
+    results: list[Result] = []
+    if job.receipt:
+        require_receiptable(job.params)
     loop = asyncio.get_running_loop()
     record.ask(job.prompt)
     async with aclosing(job.served.runner.events(job.prompt, job.params, client=job.client)) as events:
@@ -151,10 +173,27 @@ async def pieces(job: Job, record: Record) -> AsyncGenerator[Piece, None]:
                 answers[event.index] = answer
                 yield Piece(index=event.index)
             piece = answer.take(event)
+            if piece is not None and piece.end is not None and job.receipt:
+                results.append(piece.end.result)
+                if len(results) == job.params.n:
+                    piece = replace(piece, end=replace(piece.end, receipt=await _receipt(job, results)))
             if piece is not None:
                 yield piece
             if job.deadline is not None and loop.time() > job.deadline:
                 raise RefusedError(504, "the request took longer than this server allows", code="timeout")
+
+
+async def _receipt(job: Job, results: Sequence[Result]) -> Mapping[str, object]:
+    """The receipt for all answers; in a thread, as files may have to be hashed."""
+
+    def make() -> Mapping[str, object]:
+        engine = job.served.engine
+        ids = engine.request(job.prompt, job.params).prompt.ids
+        answers = sorted(results, key=lambda each: each.index)
+        has_prompt = job.receipt == "with_prompt"
+        return make_receipt(engine, ids, job.params, answers, has_prompt=has_prompt).to_json()
+
+    return await asyncio.to_thread(make)
 
 
 @dataclass(slots=True)
@@ -180,9 +219,20 @@ class Answers:
         """What answer `index` says."""
         return Message.of(self._deltas.get(index, ()))
 
+    @property
+    def receipt(self) -> dict[str, object]:
+        """The receipt under its name; empty where none was asked for."""
+        return receipt_in(self.ends.values())
+
     def in_order(self) -> list[tuple[int, Message, End]]:
         """Complete answers by index."""
         return [(index, self.message(index), self.ends[index]) for index in sorted(self.ends)]
+
+
+def receipt_in(ends: Iterable[End]) -> dict[str, object]:
+    """The receipt that came with one of these, under its name; empty where none was asked for."""
+    receipts = [end.receipt for end in ends if end.receipt is not None]
+    return {"receipt": receipts[0]} if receipts else {}
 
 
 def _call_number(delta: Delta) -> int:

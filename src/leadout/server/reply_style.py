@@ -42,9 +42,14 @@ class ReplyStyle:
         """Whether the template knows a variable of that name."""
         return self.template is not None and name in self.template
 
+    @property
+    def can_think(self) -> bool:
+        """Whether the template knows of reasoning at all."""
+        return self.template is not None and THINK in self.template
+
     def begins_thinking(self, variables: Mapping[str, object] | None = None) -> bool:
         """Whether the template itself opens the reasoning of an answer. Renders it, which takes a moment."""
-        if self.template is None or THINK not in self.template:
+        if self.template is None or not self.can_think:
             return False
         try:
             prompt = render_chat(self.template, [{"role": "user", "content": "hello"}], variables=variables)

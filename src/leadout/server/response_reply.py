@@ -14,7 +14,7 @@ from leadout.server.deltas import CallDelta, Delta, ReasoningDelta, TextDelta
 from leadout.server.logprobs import chat_logprobs
 from leadout.server.output_items import CallOutput, Item, Step, TextOutput
 from leadout.server.refusal import refusal_of
-from leadout.server.reply import End, Piece
+from leadout.server.reply import End, Piece, receipt_in
 from leadout.server.usage import response_usage
 
 Event = Mapping[str, object]
@@ -114,5 +114,6 @@ class ResponseReply:
             "incomplete_details": {"reason": "max_output_tokens"} if status == "incomplete" else None,
             "output": [item.to_json() for item in self._done],
             "usage": None if end is None else response_usage(end),
+            **({} if end is None else receipt_in([end])),
             **self.asked,
         }

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import math
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import uvicorn
 from starlette.types import ASGIApp
 
 from leadout.engine.engine import Engine
 from leadout.errors import BackendError, InputError
 from leadout.server.app import make_app
 from leadout.server.batcher import Batcher
+from leadout.server.http_server import Drain, HttpServer
 from leadout.server.logs import configure_logs
 from leadout.server.options import ServerOptions
+from leadout.server.pool import ModelPool
 from leadout.server.registry import LoadedModels, Served
 
 _BACKLOG = 2048
+_SWITCH_S = 0.0005
+"""How long one thread may keep the interpreter from another: Python's own 5 ms is a token's time."""
 
 
 def listen(options: ServerOptions) -> socket.socket:
@@ -61,27 +64,26 @@ def serve_engine(engine: Engine, listening: socket.socket, options: ServerOption
     """
     configure_logs(options.log_format)
     served = Served.of(engine, Batcher(engine, max_queued=options.max_queued), name)
-    run_app(make_app(LoadedModels({served.name: served}), options), listening, options)
+    models = LoadedModels({served.name: served})
+    run_app(make_app(models, options), models.close, listening, options)
 
 
-def run_app(app: ASGIApp, listening: socket.socket, options: ServerOptions) -> None:
-    """Serve until SIGTERM or Ctrl-C; what runs then may go on for the grace time.
+def serve_models(pool: ModelPool, listening: socket.socket, options: ServerOptions) -> None:
+    """Serve models that are loaded when they are asked for, until SIGTERM or Ctrl-C; parameters as above."""
+    configure_logs(options.log_format)
+    run_app(make_app(pool, options), pool.close, listening, options)
+
+
+def run_app(app: ASGIApp, drain: Drain, listening: socket.socket, options: ServerOptions) -> None:
+    """Serve until SIGTERM or Ctrl-C; what runs then may go on for the grace time, or until a second signal.
 
     Raises
     ------
     BackendError
         If it could not start.
     """
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="on",
-        timeout_graceful_shutdown=math.ceil(options.grace_s),
-    )
-    server = uvicorn.Server(config)
-    with _signals_are_taken():
+    server = HttpServer(app, drain, header_timeout_s=options.body_timeout_s, grace_s=options.grace_s)
+    with _signals_are_taken(), _quick_switches():
         server.run(sockets=[listening])
     if not server.started:
         raise BackendError("the server could not start; its log says why")
@@ -97,3 +99,14 @@ def _signals_are_taken() -> Iterator[None]:
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
+
+
+@contextmanager
+def _quick_switches() -> Iterator[None]:
+    """Let the thread that answers and the one that decodes take turns quickly."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

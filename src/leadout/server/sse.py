@@ -87,14 +87,22 @@ class EventStream(Response):
         What `lines` are made from; both are closed when the client leaves or does not read.
     send_timeout_s : float
         How long the client may leave a piece unread.
+    media_type : str
+        What `lines` are.
     """
 
     media_type = "text/event-stream"
 
     def __init__(
-        self, lines: AsyncGenerator[bytes, None], source: AsyncGenerator[Any, None], send_timeout_s: float
+        self,
+        lines: AsyncGenerator[bytes, None],
+        source: AsyncGenerator[Any, None],
+        send_timeout_s: float,
+        media_type: str = "text/event-stream",
     ) -> None:
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        super().__init__(
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, media_type=media_type
+        )
         del self.headers["content-length"]
         self._lines, self._source, self._send_timeout_s = lines, source, send_timeout_s
 
@@ -111,4 +119,5 @@ class EventStream(Response):
             async for line in lines:
                 async with asyncio.timeout(self._send_timeout_s):
                     await send({"type": "http.response.body", "body": line, "more_body": True})
+                await asyncio.sleep(0)  # others have their turn, and a connection that was closed is noticed
             await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -70,6 +70,7 @@ def speculation(ends: Sequence[End]) -> dict[str, object]:
         "verification": state.verification,
         "drafted": drafted,
         "accepted": accepted,
+        "forced": sum(each.forced for each in usages),
         "acceptance": accepted / drafted if drafted else None,
         "target_passes": passes,
         "tokens_per_pass": tokens / passes if passes else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 
 from opentelemetry import trace
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -42,6 +43,7 @@ class Watch:
             await self._app(scope, receive, send)
             return
         record = scope["leadout.record"] = Record(self._metrics, shows_text=self._shows_text)
+        leases = scope["leadout.leases"] = ExitStack()  # what the request holds until it is over
         span, status = trace.get_current_span(), 0
 
         async def sent(message: Message) -> None:
@@ -63,8 +65,9 @@ class Watch:
             if status:
                 raise  # half an answer is out; closing the connection says that it is not whole
             message = f"something failed here; the log of {record.id} tells more"
-            await RefusedError(500, message).response()(scope, receive, sent)
+            await RefusedError(500, message).response(scope["path"])(scope, receive, sent)
         finally:
+            leases.close()
             record.route = _route(scope)
             told = record.end(CLIENT_GONE if scope.get("leadout.gone") else status)
             if scope["path"] not in self._quiet:
