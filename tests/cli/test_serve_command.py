@@ -4,11 +4,13 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import time
+from contextlib import suppress
 
 import httpx
 import pytest
-from commands import assert_one_line, leadout, start
+from commands import COMMAND, assert_one_line, environment, leadout, start
 
 LITTLE = ("--threads", "1", "--ctx", "256", "--slots", "2", "--port", "0")
 ASKED = {
@@ -109,6 +111,34 @@ def test_a_port_that_is_taken_is_told(tiny):
 )
 def test_mistakes_are_told_before_anything_is_loaded(tiny, arguments, said):
     assert_one_line(leadout("serve", tiny, *arguments), 2, said)
+
+
+def test_two_signals_end_it_at_once_and_well(tiny):
+    process, url = served(tiny, "--grace", "1000")
+    body = {**ASKED, "stream": True, "max_tokens": 240, "n": 100}
+    with httpx.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=60) as response:
+        assert next(response.iter_lines()).startswith("data: ")
+        process.send_signal(signal.SIGTERM)
+        said = ended(process, signal.SIGINT)
+    assert process.returncode == 0
+    assert "Traceback" not in said
+    assert "finish" in said
+
+
+def test_it_serves_without_input_and_with_a_log_that_cannot_be_written(tiny):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    command = [*COMMAND, "serve", str(tiny), *LITTLE[:-1], port]
+    starting = ["sh", "-c", 'exec "$@" <&- 2>/dev/full', "sh", *command]
+    process = subprocess.Popen(starting, env=environment())
+    answer = None
+    while answer is None and process.poll() is None:
+        with suppress(httpx.ConnectError):
+            answer = httpx.post(f"http://127.0.0.1:{port}/v1/chat/completions", json=ASKED, timeout=60)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+    assert answer is not None
+    assert answer.status_code == 200
 
 
 def test_several_models_are_loaded_when_they_are_asked_for(tiny, tiny_draft):

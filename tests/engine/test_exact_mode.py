@@ -63,3 +63,12 @@ def test_slots_never_share_a_pass_with_or_without_drafts():
         model = TableModel(hashed(8), n_vocab=8, n_slots=2, widths={1, 2})
         Engine(model, drafter, exact=True).generate_many([1, 2], replace(GREEDY, max_tokens=5, n=2))
         assert {len(fed) for fed in model.passes} == {1}
+
+
+@pytest.mark.parametrize(("most", "is_on"), [(2, False), (3, True), (None, True)])
+def test_a_request_that_allows_drafts_below_every_exact_width_alone_is_told(most, is_on):
+    made = engine(TableModel(hashed(8), n_vocab=8, widths={1, 4}), ScriptedDrafter.always(1), 5, exact=True)
+    result = made.generate([1], replace(GREEDY, max_tokens=5, max_draft=most))
+    assert result.speculation.enabled is is_on
+    if not is_on:
+        assert "off: in exact mode, as k is 2 and table is exact at these" in result.speculation.reason

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 from plans import capabilities, plan, without_draft
-from test_engines import gguf, serving
+from test_set_ups import gguf, serving
 
 from leadout.errors import InputError
 from leadout.launch.deploy import deployment, save

@@ -1,5 +1,5 @@
 """A real browser, where there is one: ``apt-get install chromium``, and
-``pip install playwright axe-playwright-python``.
+``pip install "leadout[browser]"``.
 """
 
 import os
@@ -50,8 +50,8 @@ def open_page(browser):
 
 
 def is_complaint(said):
-    """Statuses that the server means are told in the console too."""
-    return said.type in ("error", "warning") and "the server responded with a status of" not in said.text
+    """What the network did is told in the console too: statuses that are meant, a server that has ended."""
+    return said.type in ("error", "warning") and not said.text.startswith("Failed to load resource")
 
 
 def is_foreign(asked, url):

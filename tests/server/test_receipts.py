@@ -1,5 +1,7 @@
 """Receipts in answers: what is in them, through every OpenAI route, and that they can be replayed."""
 
+import json
+
 import pytest
 from serving import HELLO, chunks_of, constant_chat, post, replying
 
@@ -76,6 +78,23 @@ def test_every_openai_route_gives_receipts(path, body):
     streamed = post(constant_chat([0.6, 0.4]), {**asked, "stream": True}, path=path).text
     assert streamed.count('"receipt":') == 1
     assert whole["answers"][0]["text_sha256"] in streamed
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/api/chat", {"messages": HELLO}), ("/api/generate", {"prompt": "say"})]
+)
+def test_ollamas_routes_give_receipts_with_the_last_line(path, body):
+    asked = {**body, "receipt": "with_prompt", "options": {"num_predict": 5}, "stream": False}
+    told = post(constant_chat([0.5, 0.3, 0.2]), asked, path=path).json()
+    assert replayed(told["receipt"]).results[0].text in json.dumps(told)
+    assert replayed(told["receipt"]).is_same
+
+
+def test_an_answer_in_a_certain_form_gets_none():
+    asked = {**ASKED, "response_format": {"type": "json_object"}}
+    response = post(replying("{}"), asked)
+    assert response.status_code == 400
+    assert "receipt cannot be given for an answer in a certain form" in response.json()["error"]["message"]
 
 
 def test_several_prompts_are_refused():

@@ -30,6 +30,7 @@ from leadout.errors import ProviderError
 STUCK_S = 120.0
 """A request that takes longer is lost."""
 _SHOWN = 20
+_N_CTX = 2048
 _SETTLING_S = 2.0
 _MB = 1024 * 1024
 
@@ -290,8 +291,8 @@ def main(  # noqa: PLR0917 - typer's way
     """Put a server under load and write down what became of it."""
     arguments: dict[str, object] = {**locals(), "out": str(out)}
     jobs, figures = mixed_jobs(max_tokens), dict[str, object]()
-    flags = ["--draft", draft, *(["--provider", provider] if provider else [])]
-    flags += ["--slots", str(slots), "--threads", str(threads), "--ctx", "1024", "--queue", str(4 * clients)]
+    flags = ["--draft", draft, "--ctx", str(_N_CTX), *(["--provider", provider] if provider else [])]
+    flags += ["--slots", str(slots), "--threads", str(threads), "--queue", str(4 * clients)]
     with ServerProcess(target, flags) as server:
         asking = Clients(url=server.url, model=server.model, n=clients, leaving=leaving, seed=seed)
         if seconds:

@@ -44,6 +44,8 @@ class ServerProcess:
                 self.url = found[1]
                 break
         else:
+            self._process.wait()
+            self._process.stderr.close()
             raise ProviderError(f"leadout serve ended: {''.join(self._said)[-2000:]}")
         self._reader = threading.Thread(target=self._read_on, daemon=True)
         self._reader.start()
@@ -65,6 +67,8 @@ class ServerProcess:
             self._process.wait()
             raise ProviderError(f"leadout serve did not end within {_END_S:g} s") from error
         self._reader.join()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
         if status:
             raise ProviderError(f"leadout serve ended with {status}: {''.join(self._said)[-2000:]}")
 

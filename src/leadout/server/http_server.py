@@ -69,6 +69,7 @@ class HttpServer(uvicorn.Server):
         if not draining.done():
             await self._drain(0.0)
         await draining
+        self.force_exit = False  # nothing runs any more, and what is left to do is done in order
         self.config.timeout_graceful_shutdown = math.ceil(max(_LAST_S, end - loop.time()))
         await super().shutdown(sockets)
 

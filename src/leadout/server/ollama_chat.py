@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastapi import APIRouter, Request, Response
 
@@ -66,6 +66,7 @@ class OllamaDesk:
 
     async def answer(self, request: Request, form: OllamaForm, job: Job, reply: OllamaReply) -> Response:
         """The answer as lines, or as one object."""
+        job = replace(job, receipt=form.receipt or False)
         pieces = self.desk.pieces(request, job)
         if form.stream:
             return await self.desk.stream(request, pieces, reply.chunks, job, ndjson_lines, media_type=NDJSON)

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from leadout.engine.params import MAX_LOGPROBS, Params
+from leadout.receipts import replayable
 from leadout.server.chat_form import Effort
-from leadout.server.form import Form, KeepAlive, Speculation, only, refused
+from leadout.server.form import Form, KeepAlive, Receipt, Speculation, only, refused
 from leadout.server.ollama_options import OllamaOptions
 from leadout.server.refusal import RefusedError
 from leadout.server.tool_form import Function
@@ -99,6 +100,7 @@ class OllamaForm(Form):
     truncate: Annotated[bool | None, only(False, because="prompts are never cut")] = None
     shift: Annotated[bool | None, only(False, because="nothing is ever dropped from the context")] = None
     speculation: Speculation | None = None
+    receipt: Receipt | None = None
 
     def to_params(self) -> Params:
         """The request's parameters.
@@ -110,9 +112,10 @@ class OllamaForm(Form):
         """
         if self.top_logprobs and not self.logprobs:
             raise RefusedError(400, "top_logprobs needs logprobs: true", param="top_logprobs")
-        return self.options.to_params(
+        params = self.options.to_params(
             logprobs=(self.top_logprobs or 0) if self.logprobs else None, speculation=self.speculation
         )
+        return replayable(params) if self.receipt else params
 
     @property
     def effort(self) -> Effort | None:

@@ -13,7 +13,7 @@ from leadout.server.json_response import json_bytes
 from leadout.server.logprobs import chat_logprobs
 from leadout.server.record import Record
 from leadout.server.refusal import refusal_of
-from leadout.server.reply import End, Piece
+from leadout.server.reply import End, Piece, receipt_in
 from leadout.server.usage import speculation
 
 NDJSON = "application/x-ndjson"
@@ -115,6 +115,7 @@ class OllamaReply:
             "eval_count": usage.completion_tokens,
             "eval_duration": _ns(usage.decode_seconds),
             "speculation": speculation([end]),
+            **receipt_in([end]),
         }
         if self.prompt_ids is not None:
             last["context"] = [*self.prompt_ids, *end.result.ids]

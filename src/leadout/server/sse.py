@@ -119,4 +119,5 @@ class EventStream(Response):
             async for line in lines:
                 async with asyncio.timeout(self._send_timeout_s):
                     await send({"type": "http.response.body", "body": line, "more_body": True})
+                await asyncio.sleep(0)  # others have their turn, and a connection that was closed is noticed
             await send({"type": "http.response.body", "body": b"", "more_body": False})
