@@ -173,3 +173,21 @@ def test_command_without_arguments_shows_the_help():
     assert "Usage: leadout" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert sys.executable not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("replay", "~nobody-here/receipt.json"),
+        ("serve", "{tiny}", "--api-key-file", "~nobody-here/keys"),
+        ("serve", "--models", "~nobody-here/models"),
+        ("run", "{tiny}", "--prompt-file", "~nobody-here/prompt"),
+        ("run", "{tiny}", "-p", "a", "--schema", "~nobody-here/schema.json"),
+        ("run", "~nobody-here/model.gguf", "-p", "a"),
+        ("launch", "vllm", "~nobody-here/model", "--for-version", "0.11.0", "--dry-run"),
+    ],
+    ids=" ".join,
+)
+def test_home_folder_of_nobody_is_named(tiny, arguments):
+    given = [each.format(tiny=tiny) for each in arguments]
+    assert_one_line(leadout(*given), 2, "~nobody-here/", "write the whole path")

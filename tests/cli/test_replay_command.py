@@ -86,6 +86,8 @@ def test_a_prompt_that_is_not_in_the_receipt_must_be_given(tiny, tmp_path):
     [
         ("{", "is not JSON"),
         ("[]", "has no messages"),
+        ("[" * 100_000, "is not JSON"),
+        ('{"messages": [{}], "chat_template_kwargs": 1}', "chat_template_kwargs that are no JSON object"),
         ('{"messages": [{"role": "user", "content": "a"}], "tools": [{}]}', "is a request with tools"),
     ],
 )
@@ -103,3 +105,23 @@ def test_two_prompts_are_refused(receipt):
 
 def test_what_is_in_a_receipt_needs_one(tiny):
     assert_one_line(leadout("run", tiny, *ASK, "--receipt-prompt"), 2, "name its file with --receipt FILE")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[" * 100_000, "is not JSON"),
+        ('{"form": 1, "sha256": "", "answers": NaN}', "cannot be read"),
+    ],
+    ids=["deep", "not a number"],
+)
+def test_json_that_python_alone_reads_or_nobody_is_no_receipt(tmp_path, content, said):
+    file = tmp_path / "receipt.json"
+    file.write_text(content)
+    assert_one_line(leadout("replay", file), 2, said)
+
+
+def test_how_a_prompt_is_written_needs_one(receipt):
+    assert_one_line(leadout("replay", receipt, "--raw"), 2, "--system and --raw say how a prompt is written")
+    done = leadout("replay", receipt, "--raw", "--system", "a", "-p", "b")
+    assert_one_line(done, 2, "--raw is text without chat template")

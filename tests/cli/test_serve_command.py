@@ -103,6 +103,8 @@ def test_a_port_that_is_taken_is_told(tiny):
         (["--api-key-file", "/dev/null"], "has no key in it"),
         (["--port", "70000"], "port is 70000"),
         (["--cors", "example"], "CORS origin 'example'"),
+        (["--cors", "http://[::1"], "CORS origin 'http://[::1'"),
+        (["--host", ".."], "cannot listen at ..:"),
         (["--host", "no.such.host.invalid"], "cannot listen at no.such.host.invalid"),
         (["--slots", "0"], "n_slots is 0"),
         (["--keep-alive", "soon"], "keep_alive is 'soon'; it must be seconds"),

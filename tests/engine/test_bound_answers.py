@@ -199,12 +199,12 @@ def test_a_real_model_gives_100_valid_answers_of_100_as_plain_decoding_does():
         for seed in range(100):
             temperature, given = (0.0, None) if seed % 2 else (1.0, seed)
             params = Params(temperature=temperature, seed=given, max_tokens=60, constraint=constraint)
-            asked = [{"role": "user", "content": f"{seed} {WRONG} Answer with JSON."}]
+            asked = [{"role": "user", "content": f"{WRONG} Answer with JSON, number {seed}."}]
             result, plain = one.chat(asked, params), one.chat(asked, replace(params, speculate=False))
             assert result.ids == plain.ids
             assert result.finish_reason == "stop"
             jsonschema.validate(json.loads(result.text), schema)
             forced, passes = forced + result.usage.forced, passes + result.usage.target_passes
             tokens += len(result.ids)
-    assert forced >= 1000
-    assert passes < 0.7 * tokens
+    assert forced >= 800
+    assert passes < 0.5 * tokens

@@ -155,6 +155,26 @@ def test_a_named_function_is_called_once(syntax, name):
     assert valid_calls(choice) == [name]
 
 
+@pytest.mark.parametrize("name", ["auto", "none", "required"])
+def test_a_named_function_may_have_the_name_of_a_choice(name):
+    functions = [{"name": each, "parameters": CITY} for each in ("other", name)]
+    tools = [{"type": "function", "function": each} for each in functions]
+    choice = asked(
+        rambling(3, TOOLS), tools=tools, tool_choice={"type": "function", "function": {"name": name}}
+    )
+    assert [call["function"]["name"] for call in choice["message"]["tool_calls"]] == [name]
+    body = {
+        "input": "hello",
+        "temperature": 0,
+        "max_output_tokens": 600,
+        "tools": [{"type": "function", **each} for each in functions],
+        "tool_choice": {"type": "function", "name": name},
+    }
+    response = post(rambling(3, TOOLS), body, path="/v1/responses").json()
+    calls = [item["name"] for item in response["output"] if item["type"] == "function_call"]
+    assert calls == [name]
+
+
 def test_calls_that_may_not_be_parallel_are_single():
     model = rambling(1, TOOLS)
     assert len(valid_calls(asked(model, tools=LOOSE, tool_choice="required", parallel_tool_calls=False))) == 1

@@ -223,6 +223,9 @@ def test_every_listed_model_can_be_fetched(name):
         ({"log_format": "xml"}, "log_format is 'xml'"),
         ({"api_keys": (" ",)}, "an API key is empty"),
         ({"cors_origins": ("app.example",)}, "CORS origin 'app.example' is no origin"),
+        ({"cors_origins": ("http://a:b",)}, "CORS origin 'http://a:b' is no origin"),
+        ({"cors_origins": ("http://a#b",)}, "CORS origin 'http://a#b' is no origin"),
+        ({"cors_origins": ("http://me@a",)}, "CORS origin 'http://me@a' is no origin"),
     ],
 )
 def test_options_are_checked(options, said):

@@ -46,8 +46,8 @@ SCHEMA: dict[str, object] = {
 _ASKED = '{{"letter": "z", "note": 7}} {number} [x, {{]}} Describe a person of your choice in JSON.'
 
 
-def costs(constraint: Constraint, answers: Sequence[Result]) -> dict[str, Spread]:
-    """Microseconds of each kind of work, per token of the answers."""
+def costs(constraint: Constraint, answers: Sequence[Result]) -> dict[str, dict[str, object]]:
+    """Microseconds of each kind of work, per token of the answers; the mean has the few slow steps in it."""
     spent: dict[str, list[float]] = {"mask": [], "advance": [], "forced": []}
     for answer in answers:
         state = constraint.begin()
@@ -60,7 +60,10 @@ def costs(constraint: Constraint, answers: Sequence[Result]) -> dict[str, Spread
                 started = perf_counter()
                 work()
                 spent[name].append(1e6 * (perf_counter() - started))
-    return {name: Spread.of(values) for name, values in spent.items()}
+    return {
+        name: {"mean": sum(values) / len(values), "spread": Spread.of(values)}
+        for name, values in spent.items()
+    }
 
 
 def answered(engine: Engine, params: Params, n_answers: int) -> list[Result]:
@@ -105,9 +108,10 @@ def main(
         answered(engine, params, 2)  # what is measured once is measured now
         drafted = answered(engine, params, answers)
         plain = answered(engine, replace(params, speculate=False), answers)
+        spent = costs(constraint, plain)
     figures: dict[str, object] = {
         "compile_s": compile_s,
-        "microseconds_per_token": costs(constraint, plain),
+        "microseconds_per_token": spent,
         "plain": summary(plain),
         "drafted": summary(drafted),
         "same_text": sum(a.ids == b.ids for a, b in zip(plain, drafted, strict=True)),

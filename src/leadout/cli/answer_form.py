@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
-from leadout.cli.prompts import read_text
+from leadout.cli.prompts import read_json
 from leadout.constraints import Grammar, Grammars, json_schema
 from leadout.engine.engine import Engine
 from leadout.engine.params import Params
@@ -23,9 +22,9 @@ def read_schema(path: Path | None) -> Grammar | None:
     """
     if path is None:
         return None
-    text = read_text(path, "schema file")
+    schema = read_json(path, "schema file")
     try:
-        return json_schema(json.loads(text))
+        return json_schema(schema)
     except (ValueError, RecursionError) as error:
         raise InputError(f"schema file {path}: {error}") from error
 

@@ -16,6 +16,7 @@ import typer
 from leadout.cli.options import Flag, Group, takes
 from leadout.cli.output import note, print_json
 from leadout.errors import InputError
+from leadout.folders import expanded
 from leadout.launch.execute import READY_S
 from leadout.launch.plan import Serving
 
@@ -141,7 +142,7 @@ def launch(
     )
     prepared = prepare(request, os.environ, known_length=known_length, progress=BarProgress())
     if write is not None:
-        _write(prepared, write.expanduser().absolute())
+        _write(prepared, expanded(write).absolute())
     if dry_run:
         _show(prepared, as_json=json)
     if must_run:

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from leadout.cli.streams import say
+from leadout.folders import expanded
 
 MB = 10**6
 _WIDTH_OF_A_PIPE = 1000
@@ -27,7 +28,7 @@ def print_json(value: object) -> None:
 
 def write_json(path: Path, value: object) -> None:
     """One JSON object into a file, indented for those who read it."""
-    path.expanduser().write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    expanded(path).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 def table_console() -> Console:

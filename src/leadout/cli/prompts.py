@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TextIO
 
 from leadout.errors import InputError
+from leadout.folders import expanded
 
 STANDARD_INPUT = "-"
 
@@ -42,9 +44,24 @@ def read_text(path: Path, what: str) -> str:
         If it cannot be read, or is not UTF-8 text.
     """
     try:
-        return _decode(path.expanduser().read_bytes(), f"{what} {path}")
+        return _decode(expanded(path).read_bytes(), f"{what} {path}")
     except OSError as error:
         raise InputError(f"{what} {path}: {error.strerror or error}") from error
+
+
+def read_json(path: Path, what: str) -> object:
+    """The JSON in a file, which is called `what` in messages.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or is no JSON.
+    """
+    text = read_text(path, what)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{what} {path} is not JSON: {error}") from error
 
 
 def has_standard_input() -> bool:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json as json_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from leadout.cli.output import note, print_json
-from leadout.cli.prompts import conversation, read_prompt
+from leadout.cli.prompts import conversation, read_json, read_prompt
 from leadout.errors import InputError
+from leadout.folders import expanded
 from leadout.models.conversation import Conversation
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def replay(
     from leadout.receipts import open_target, read_receipt
     from leadout.receipts import replay as decode_again
 
-    read = read_receipt(receipt.expanduser())
+    read = read_receipt(expanded(receipt))
     asked: str | Conversation | None = None
     if messages is not None:
         if prompt is not None or prompt_file is not None or system is not None or raw:
@@ -66,8 +66,12 @@ def replay(
     elif prompt is not None or prompt_file is not None:
         text = read_prompt(prompt, prompt_file)
         asked = text
+        if raw and system is not None:
+            raise InputError("--raw is text without chat template, so there is no place for --system")
         if not raw:
             asked = Conversation(messages=conversation(system, {"role": "user", "content": text}))
+    elif system is not None or raw:
+        raise InputError("--system and --raw say how a prompt is written; give one with -p or --prompt-file")
     target = open_target(read, model, any_version=any_version, offline=offline, progress=BarProgress())
     with Engine(target) as engine:
         ids = None if asked is None else engine.request(asked).prompt.ids
@@ -81,12 +85,7 @@ def replay(
 
 
 def _messages_in(path: Path) -> Conversation:
-    try:
-        told = json_module.loads(path.expanduser().read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"--messages {path} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise InputError(f"--messages {path} is not JSON: {error}") from error
+    told = read_json(path, "messages file")
     variables = None
     if isinstance(told, dict):
         if told.get("tools"):
@@ -95,6 +94,8 @@ def _messages_in(path: Path) -> Conversation:
                 'ask for receipt: "with_prompt", which needs no prompt here'
             )
         variables = told.get("chat_template_kwargs")
+        if not (variables is None or isinstance(variables, dict)):
+            raise InputError(f"--messages {path} has chat_template_kwargs that are no JSON object")
         told = told.get("messages")
     if not isinstance(told, list) or not told or not all(isinstance(each, dict) for each in told):
         raise InputError(f"--messages {path} has no messages: a JSON list of objects with role and content")

@@ -16,6 +16,7 @@ from leadout.cli.flags import CHOICE, DRAFT_MODEL, MODEL, Choice, DraftModelOpti
 from leadout.cli.options import Flag, Group, takes
 from leadout.cli.output import note
 from leadout.errors import InputError
+from leadout.folders import expanded
 from leadout.models.options import GgufOptions
 from leadout.server.keep_alive import keep_alive_s
 from leadout.server.options import ServedGgufOptions, ServerOptions
@@ -189,7 +190,7 @@ def _keys_in(file: Path | None) -> tuple[str, ...]:
     if file is None:
         return ()
     try:
-        lines = file.expanduser().read_text(encoding="utf-8").splitlines()
+        lines = expanded(file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"--api-key-file {file} cannot be read: {error}") from error
     keys = tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))

@@ -5,6 +5,8 @@ What a lookup proposes is a point mass that does not depend on chance, so it may
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from leadout.core.constraint import ahead
 from leadout.core.values import Proposal
 from leadout.drafters.base import DraftRequest
@@ -19,6 +21,19 @@ def forced(request: DraftRequest) -> Proposal:
         return Proposal(drafter=FORCED)
     tokens = tuple(request.constraint.forced())[: request.k]
     return Proposal(tokens=tokens, drafter=FORCED, confidences=(1.0,) * len(tokens))
+
+
+def credited(proposal: Proposal, sure: Proposal) -> Proposal:
+    """A lookup's proposal, in which the tokens that are sure anyway are not the lookup's merit."""
+    n = len(sure.tokens)
+    if not 0 < n < len(proposal.tokens) or proposal.tokens[:n] != sure.tokens:
+        return proposal
+    return replace(
+        proposal,
+        confidences=(*sure.confidences, *proposal.confidences[n:]) if proposal.confidences else (),
+        n_given=n,
+        given_by=FORCED,
+    )
 
 
 def held_to(request: DraftRequest, proposal: Proposal) -> Proposal:

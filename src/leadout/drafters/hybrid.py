@@ -16,7 +16,7 @@ from typing import Protocol
 from leadout.core.constraint import ahead
 from leadout.core.values import Distribution, Proposal
 from leadout.drafters.base import Drafter, DraftPrompt, DraftRequest
-from leadout.drafters.forced import forced, held_to
+from leadout.drafters.forced import credited, forced, held_to
 from leadout.errors import InputError
 
 _NOTHING = Proposal()
@@ -116,9 +116,10 @@ class HybridDrafter:
         """For each request the lookup proposal of the highest worth, or an empty one; and its worth."""
         best = [Proposal(drafter=self.name) for _ in requests]
         worths = [0.0] * len(requests)
-        for proposals in (map(forced, requests), *(lookup.propose(requests) for lookup in self._lookups)):
+        sure = [forced(request) for request in requests]
+        for proposals in (sure, *(lookup.propose(requests) for lookup in self._lookups)):
             for at, (request, found) in enumerate(zip(requests, proposals, strict=True)):
-                proposal = held_to(request, found)
+                proposal = credited(held_to(request, found), sure[at])
                 if not proposal.tokens:
                     continue
                 weighed = request.judge.weigh(proposal.drafter, proposal.confidences)

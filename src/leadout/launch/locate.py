@@ -10,6 +10,7 @@ from typing import Any
 from huggingface_hub import try_to_load_from_cache
 
 from leadout.errors import InputError, ModelFileError, StoreError
+from leadout.folders import expanded
 from leadout.launch.engine import Engine
 from leadout.launch.plan import ServedModel
 from leadout.launch.vocabularies import read_json
@@ -50,7 +51,7 @@ def locate(name: str, engine: Engine, *, offline: bool = False, progress: Progre
     """
     if not name.strip():
         raise InputError(f"the model's name is empty; {engine.title} takes {engine.takes}")
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     if folder.is_dir():
         return _folder(name, folder.absolute(), engine)
     if "gguf" in engine.forms:
@@ -68,7 +69,7 @@ def _is_own_name(name: str, engine: Engine) -> bool:
     """Whether it is a name that the engine resolves, in an engine that takes GGUF files too."""
     if "name" not in engine.forms or name.startswith("hf:") or name.lower().endswith(".gguf"):
         return False
-    return not Path(name).expanduser().is_file()
+    return not expanded(name).is_file()
 
 
 def _gguf(name: str, *, offline: bool, progress: Progress | None) -> Located:

@@ -133,7 +133,11 @@ class Receipt:
         if value["form"] != FORM:
             raise InputError(f"the receipt has form {value['form']!r}; this version reads form {FORM}")
         told = {name: each for name, each in value.items() if name != "sha256"}
-        if hash_of_json(told) != value["sha256"]:
+        try:
+            is_unchanged = hash_of_json(told) == value["sha256"]
+        except ValueError as error:  # numbers that no JSON has, which Python reads
+            raise InputError(f"the receipt cannot be read: {error}") from error
+        if not is_unchanged:
             raise InputError("the receipt was changed after it was written: its sha256 is another one")
         try:
             return cls._read(told)
@@ -170,7 +174,7 @@ def read_receipt(path: Path) -> Receipt:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"receipt {path} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"receipt {path} is not JSON: {error}") from error
     is_response = isinstance(value, dict) and isinstance(value.get("receipt"), dict)
     return Receipt.from_json(value["receipt"] if is_response else value)

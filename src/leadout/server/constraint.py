@@ -55,7 +55,8 @@ def constraint_of(
     schema_field: str,
     format: Mapping[str, object] | None,
     tools: Sequence[Function] = (),
-    tool_choice: object = None,
+    tool_choice: str | None = None,
+    only: str | None = None,
     tools_field: str = "tools[{}].function",
     grammar: GrammarForm | None = None,
 ) -> AnswerForm:
@@ -71,8 +72,9 @@ def constraint_of(
         ``{"type": "text"}``, ``{"type": "json_object"}`` or ``{"type": "json_schema", ...}`` with the schema
         under "schema", there or under "json_schema".
     tools : sequence of Function
-    tool_choice : object
-        None, "auto", "none", "required", or the name of the function that must be called.
+    tool_choice : "auto", "none", "required" or None
+    only : str or None
+        The function that must be called, which may have any of these words as its name.
     tools_field : str
         Name of the field of a tool's function, with {} for its number.
     grammar : GrammarForm or None
@@ -88,7 +90,6 @@ def constraint_of(
         if text is not None:
             raise RefusedError(400, f"grammar and {format_field} contradict; give one", param="grammar")
         text, field = _grammar(grammar), "grammar.definition"
-    only = None if tool_choice in (None, "auto", "none", "required") else str(tool_choice)
     if only is not None and only not in [each.name for each in tools]:
         raise RefusedError(400, f"tool_choice names {only!r}, which is not among tools", param="tool_choice")
     return AnswerForm(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
@@ -100,8 +101,7 @@ class ServerOptions:
             if not key.strip() or not key.isascii() or key != key.strip():
                 raise InputError("an API key is empty, or has spaces around it or letters beyond ASCII")
         for origin in self.cors_origins:
-            parts = urlsplit(origin)
-            if origin != "*" and (not parts.scheme or not parts.netloc or parts.path):
+            if origin != "*" and not _is_origin(origin):
                 raise InputError(f"CORS origin {origin!r} is no origin, such as https://app.example, nor *")
 
     @property
@@ -118,3 +118,14 @@ class ServerOptions:
             return ipaddress.ip_address(self.host.strip("[]")).is_loopback
         except ValueError:
             return False
+
+
+def _is_origin(text: str) -> bool:
+    """Whether it is scheme, host and maybe port, and nothing else, as browsers write it."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # raises where it is no number
+    except ValueError:
+        return False
+    is_bare = text == f"{parts.scheme}://{parts.netloc}"
+    return is_bare and bool(parts.scheme and parts.hostname) and not re.search(r"\s|@", text)

@@ -11,6 +11,7 @@ from typing import Literal
 from leadout.engine.events import Event, Finished, Round, Token
 from leadout.engine.params import Params
 from leadout.engine.result import Result, ResultFold
+from leadout.errors import InputError
 from leadout.receipts import make_receipt, require_receiptable
 from leadout.server.call_readers import ParameterTypes
 from leadout.server.deltas import ArgumentsDelta, CallDelta, Delta, Message, TextDelta
@@ -158,7 +159,10 @@ async def pieces(job: Job, record: Record) -> AsyncGenerator[Piece, None]:
     answers: dict[int, _Answer] = {}
     results: list[Result] = []
     if job.receipt:
-        require_receiptable(job.params)
+        try:
+            require_receiptable(job.params)
+        except InputError as error:
+            raise RefusedError(400, str(error), param="receipt", code="not_supported") from error
     loop = asyncio.get_running_loop()
     record.ask(job.prompt)
     async with aclosing(job.served.runner.events(job.prompt, job.params, client=job.client)) as events:

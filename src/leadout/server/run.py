@@ -37,10 +37,10 @@ def listen(options: ServerOptions) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, options.port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, options.port), family=family, backlog=_BACKLOG)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
+        why = (isinstance(error, OSError) and error.strerror) or error
         raise InputError(
-            f"cannot listen at {options.host}:{options.port}: {error.strerror or error}; "
-            "give another --host or --port"
+            f"cannot listen at {options.host}:{options.port}: {why}; give another --host or --port"
         ) from error
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leadout.folders import cache_folder
+from leadout.folders import cache_folder, expanded
 from leadout.store.catalogue import CATALOGUE, CatalogueModel
 from leadout.store.disk import free_bytes
 
@@ -75,16 +75,16 @@ def _hub_cache(environ: Mapping[str, str]) -> Path:
     """The folder that huggingface_hub would use (its documented variables, in its order)."""
     explicit = environ.get("HF_HUB_CACHE") or environ.get("HUGGINGFACE_HUB_CACHE")
     if explicit:
-        return Path(explicit).expanduser()
+        return expanded(explicit)
     home = environ.get("HF_HOME") or f"{environ.get('XDG_CACHE_HOME') or '~/.cache'}/huggingface"
-    return Path(home).expanduser() / "hub"
+    return expanded(home) / "hub"
 
 
 def _ollama_dirs(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """$OLLAMA_MODELS alone, else the folders of a user's and of the usual system-wide installations."""
     explicit = environ.get("OLLAMA_MODELS")
     if explicit:
-        return (Path(explicit).expanduser(),)
+        return (expanded(explicit),)
     return (
         Path("~/.ollama/models").expanduser(),
         Path("/usr/share/ollama/.ollama/models"),
