@@ -234,7 +234,9 @@ def test_what_differs_in_a_drafts_vocabulary_is_said(files, tmp_path):
 
 
 def test_a_misspelled_draft_word_points_to_the_words(files):
-    with pytest.raises(StoreError, match=r"the draft: model 'ngrm' is not .*; or use ngram, or none"):
+    with pytest.raises(
+        StoreError, match=r"the draft: model 'ngrm' is not .*; or use auto, suffix, ngram or none"
+    ):
         load(files["target"], "ngrm")
 
 

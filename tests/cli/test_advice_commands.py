@@ -85,6 +85,17 @@ def test_check_says_what_cannot_be_used_before_anything_is_loaded(models, own, t
     assert_one_line(broken, 2, "broken.gguf is damaged or cut short")
 
 
+def test_check_and_pick_do_not_deny_what_a_bridge_can_do(models, own, tmp_path):
+    other = write_tiny_gguf(tmp_path / "other.gguf", architecture="qwen2", n_layers=1)
+    done = leadout("check", models / "target.gguf", other, **own)
+    assert done.returncode == 3
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("Cannot be predicted: the draft is of another vocabulary")
+    assert last.endswith("it can draft over a bridge (--bridge), which is not predicted here.")
+    picked = leadout("pick", models / "target.gguf", "--from", tmp_path, **own)
+    assert "it can draft over a bridge (--bridge), which is not predicted here" in picked.stdout
+
+
 def test_pick_ranks_and_prints_the_command(models, own):
     done = leadout("pick", models / "target.gguf", "--from", models, **own)
     assert done.returncode in (0, 3), done.stderr

@@ -29,7 +29,9 @@ def served(*arguments, **environment):
         line = process.stderr.readline()
         assert line, said.decode()
         said += line
-    return process, re.search(r"http://[\d.:]+", said.decode())[0]
+    [url] = set(re.findall(r"http://[\d.:]+\d", said.decode()))
+    assert f"is at {url}/\n" in said.decode()  # the page
+    return process, url
 
 
 def ended(process, number):

@@ -1,5 +1,5 @@
 """A real browser, where there is one: ``apt-get install chromium``, and
-``pip install "leadout[browser]"``.
+``pip install playwright``.
 """
 
 import os

@@ -7,6 +7,7 @@ import pytest
 from leadout.engine.engine import Engine
 from leadout.engine.params import Params
 from leadout.errors import InputError
+from leadout.models.cpu import usable_cores
 from leadout.receipts import Receipt, make_receipt, open_target, read_receipt, replay, replayable
 from leadout.receipts.hashes import hash_of_json, record_files
 from leadout.testing import ScriptedDrafter, TableModel
@@ -25,6 +26,10 @@ def receipt_of(params=PARAMS, *, has_prompt=True, drafter=None):
     with engine(drafter) as made:
         results = made.generate_many(PROMPT, params)
         return make_receipt(made, PROMPT, params, results, has_prompt=has_prompt)
+
+
+def test_a_receipt_names_the_threads_that_were_taken():
+    assert receipt_of().target.options.n_threads == usable_cores()
 
 
 def test_a_receipt_survives_json():

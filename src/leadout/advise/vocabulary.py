@@ -8,6 +8,8 @@ from leadout.models.compare import compare_tables
 from leadout.models.header import Header
 from leadout.models.token_table import table_of_header
 
+ONLY_BRIDGED = "it can draft over a bridge (--bridge), which is not predicted here"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VocabularyVerdict:
@@ -20,7 +22,7 @@ class VocabularyVerdict:
     is_same : bool
         Whether ids mean the same, but for a few that are never proposed.
     is_usable : bool
-        Whether this version can draft across them.
+        Whether drafts across them can be predicted: not yet where they go over a bridge.
     text : str
         In words.
     """

@@ -2,7 +2,7 @@
 
 Left: speedup per workload, medians with the range, and the oracle where it is known. Then: what verify passes
 cost by width. Last, where the record has it: predicted acceptance against what was accepted. Needs matplotlib
-(`leadout[plot]`).
+(the extra `plot`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 HAS_MATPLOTLIB = find_spec("matplotlib") is not None
-NEEDS_MATPLOTLIB = 'no picture: matplotlib is not installed; pip install "leadout[plot]"'
+NEEDS_MATPLOTLIB = "no picture: matplotlib is not installed; install it with: pip install matplotlib"
 
 
 def draw(record: Mapping[str, Any], out: Path) -> None:

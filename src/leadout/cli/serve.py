@@ -114,7 +114,8 @@ def serve(
         from leadout.server.run import listen, serve_models, url_of
     except ImportError as error:
         raise InputError(
-            f'serving needs more packages ({error.name} is missing): pip install "leadout[serve]"'
+            f"serving needs more packages ({error.name} is missing); "
+            "in leadout's checkout: pip install '.[serve]'"
         ) from error
     server = replace(server, api_keys=(*_key_of(api_key_env), *_keys_in(api_key_file)))
     is_one = len(targets or ()) == 1 and models is None
@@ -132,6 +133,7 @@ def serve(
         url = url_of(listening)
         if not server.is_loopback and not server.api_keys:
             note("everybody who can reach this machine can use the model; --api-key-env asks for a key")
+        note(f"a page to chat, and to compare with plain decoding, is at {url}/")
         note(f"serving {', '.join(pool.names())} at {url}/v1; Ctrl-C ends it")
         serve_models(pool, listening, server)
 

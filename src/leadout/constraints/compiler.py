@@ -85,7 +85,7 @@ def _tokenizer_of(vocab: Vocabulary) -> LLTokenizer:
         from llguidance import LLTokenizer, TokenizerWrapper
     except ImportError as error:
         raise ProviderError(
-            "answers in a certain form need the package llguidance; pip install 'leadout[constraints]'"
+            "answers in a certain form need the package llguidance; install it with: pip install llguidance"
         ) from error
     words = _Words(vocab)
     return LLTokenizer(

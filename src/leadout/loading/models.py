@@ -78,7 +78,7 @@ def load_models(
     try:
         draft_files = find(draft) if draft is not None and is_model(draft) else _chosen_files(chosen)
     except StoreError as error:
-        raise StoreError(f"the draft: {error}; or use ngram, or none") from error
+        raise StoreError(f"the draft: {error}; or use {', '.join(LOOKUPS)} or none") from error
     tuned = _tuned(target_files, draft_files, options)
     with ExitStack() as undo:
         model = _open(target_files, provider, options, tuned)

@@ -13,7 +13,7 @@ from leadout.engine.params import Params
 from leadout.engine.result import Result
 from leadout.errors import InputError
 from leadout.models.base import ModelInfo
-from leadout.models.cpu import read_cpu
+from leadout.models.cpu import read_cpu, usable_cores
 from leadout.models.options import GgufOptions
 from leadout.receipts.hashes import FileRecord, hash_of_ids, hash_of_text, record_files
 from leadout.receipts.receipt import AnswerRecord, DraftRecord, ModelRecord, PromptRecord, Receipt
@@ -94,13 +94,19 @@ def make_receipt(
             provider=info.provider,
             provider_version=info.provider_version,
             cpu=read_cpu().model,
-            options=info.options or GgufOptions(n_ctx=info.n_ctx),
+            options=_options_of(info),
         ),
         draft=_draft(engine),
         prompt=PromptRecord(n_tokens=len(ids), sha256=hash_of_ids(ids), ids=ids if has_prompt else None),
         params=params,
         answers=tuple(_answer(result) for result in results),
     )
+
+
+def _options_of(info: ModelInfo) -> GgufOptions:
+    """As it was loaded, with the number of threads that was taken: another one may round otherwise."""
+    options = info.options or GgufOptions(n_ctx=info.n_ctx)
+    return options if options.n_threads is not None else replace(options, n_threads=usable_cores())
 
 
 def _draft(engine: Engine) -> DraftRecord | None:
