@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1] / "src" / "leadout"
 ALLOWED = {
     "errors": "",
     "checks": "errors",
-    "folders": "",
+    "folders": "errors",
     "core": "errors checks",
     "models": "errors checks folders core",
     "store": "errors checks folders",
@@ -24,12 +24,12 @@ ALLOWED = {
     "loading": "errors checks folders core models drafters engine store advise",
     "bench": "errors checks folders core models drafters constraints engine store loading testing proof",
     "advise": "errors checks folders core models drafters engine store",
-    "launch": "errors checks models store probe",
+    "launch": "errors checks folders models store probe",
     "probe": "errors checks proof bench",
     "receipts": "errors checks core models engine store __init__",
     "server": "errors checks core models drafters constraints engine store loading receipts __init__",
-    "cli": "errors checks core models drafters constraints engine store loading proof bench advise launch"
-    " probe server receipts",
+    "cli": "errors checks folders core models drafters constraints engine store loading proof bench advise"
+    " launch probe server receipts",
     "__main__": "cli",
     "__init__": "errors core engine loading models",
 }

@@ -76,3 +76,8 @@ def test_mistakes_cost_one_line():
     assert_one_line(leadout("probe", "http://127.0.0.1:1"), 1, "nothing answers at http://127.0.0.1:1")
     assert_one_line(leadout("probe", "http://127.0.0.1:1", "--prompts", "0"), 2, "n_prompts is 0")
     assert_one_line(leadout("probe", "http://127.0.0.1:1", "--engine", "lama"), 2, "engine is 'lama'")
+
+
+def test_plain_side_that_is_no_url_is_refused_before_any_server_is_asked():
+    done = leadout("probe", "http://127.0.0.1:1", "--plain", "nope")
+    assert_one_line(done, 2, "the URL is 'nope'; it must be one such as http://127.0.0.1:8000")

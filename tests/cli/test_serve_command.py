@@ -108,6 +108,7 @@ def test_a_port_that_is_taken_is_told(tiny):
         (["--host", "no.such.host.invalid"], "cannot listen at no.such.host.invalid"),
         (["--slots", "0"], "n_slots is 0"),
         (["--keep-alive", "soon"], "keep_alive is 'soon'; it must be seconds"),
+        (["--name", "a\nb"], "--name 'a\\nb' has a line break"),
         (["other.gguf", "--name", "mine"], "--name mine can only be given with one target"),
         (["other.gguf", "--draft", "some.gguf"], "--draft some.gguf is one draft model"),
         (["--models", "nowhere"], "nowhere does not exist"),

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commands import leadout
+from commands import assert_one_line, leadout
 
 
 @pytest.fixture(scope="module")
@@ -48,3 +48,10 @@ def test_a_missing_file_is_one_clear_line(tmp_path):
     done = leadout("tune", tmp_path / "nothing.gguf", LEADOUT_CACHE=str(tmp_path))
     assert done.returncode == 2
     assert "nothing.gguf" in done.stderr
+
+
+def test_files_that_cannot_be_tuned_are_told_before_anything_is_measured(tiny, tmp_path):
+    damaged = tmp_path / "damaged.gguf"
+    damaged.write_bytes(b"GGUF")
+    assert_one_line(leadout("tune", damaged, "--offline"), 2, str(damaged))
+    assert_one_line(leadout("tune", tiny, "--draft", "", "--offline"), 2, "model name '' is empty")

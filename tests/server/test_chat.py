@@ -383,6 +383,7 @@ def refused(model, body, status=400):
         ({"stop": 7}, "stop", ""),
         ({"logit_bias": {"x": 1}}, "logit_bias", "must be token ids"),
         ({"logit_bias": {"1": "a"}}, "logit_bias.1", "valid number"),
+        ({"logit_bias": {"999999": 1}}, "logit_bias", "this model's ids are"),
         ({"top_logprobs": 2}, "top_logprobs", "needs logprobs: true"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "less than or equal to 20"),
         ({"speculation": "on"}, "speculation", ""),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from leadout.errors import InputError
 from leadout.folders import expanded
@@ -49,7 +49,7 @@ def read_text(path: Path, what: str) -> str:
         raise InputError(f"{what} {path}: {error.strerror or error}") from error
 
 
-def read_json(path: Path, what: str) -> object:
+def read_json(path: Path, what: str) -> Any:
     """The JSON in a file, which is called `what` in messages.
 
     Raises

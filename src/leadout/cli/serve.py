@@ -139,7 +139,9 @@ def serve(
 
 
 def _check_choice(name: str, choice: Choice, *, is_one: bool) -> None:
-    """Refuse what can be said of one model only."""
+    """Refuse names that nobody can ask for, and what can be said of one model only."""
+    if not name.isprintable() or name != name.strip():
+        raise InputError(f"--name {name!r} has a line break, a control character or spaces around it")
     if is_one:
         return
     if name:

@@ -65,7 +65,10 @@ def tune_files(
             f"n_gpu_layers is {options.n_gpu_layers}, but only the CPU can be tuned; leave it out"
         )
     files = resolve(target, offline=offline, progress=progress)
-    drafts = resolve(draft, offline=offline, progress=progress) if draft and is_model(draft) else None
+    read_header(files.path)  # a damaged file is told of before any measurement is
+    drafts = None
+    if draft is not None and is_model(draft):
+        drafts = resolve(draft, offline=offline, progress=progress)
     if drafts is not None:
         load_models(target, draft, options=options, offline=True).close()  # do they fit each other at all
     ways = ways_to_try(get_args(Library), usable_cores())

@@ -80,10 +80,12 @@ def probe_server(
                 Http(to, api_key=api_key, timeout_s=options.timeout_s, deadline=watch.deadline)
             )
 
-        side, version = _side(connect(url), engine, model, options)
+        http = connect(url)
+        plain_http = None if plain_url is None else connect(plain_url)  # before either is asked
+        side, version = _side(http, engine, model, options)
         plain = side.plain()
-        if plain_url is not None:
-            plain, _ = _side(connect(plain_url), None, None, options)
+        if plain_http is not None:
+            plain, _ = _side(plain_http, None, None, options)
         texts = [prompts.repetitive(number, seed) for number in range(options.n_prompts)]
         exchanges, drafting = exchange(side, plain, texts, options.n_tokens, watch)
         inspection = side.inspect()

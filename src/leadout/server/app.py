@@ -109,7 +109,7 @@ def _answer_errors(app: FastAPI) -> None:
             case ClientGoneError():
                 raise error  # nobody to answer
             case LeadoutError():
-                return refusal_of(error).response(path)
+                return refusal_of(error, {"logit_bias"}).response(path)
             case RequestValidationError():
                 return refusal_of_form(error.errors()).response(path)
             case HTTPException():
