@@ -49,6 +49,11 @@ def leadout(*arguments: str | Path, input: str | bytes = b"", **changes: str) ->
     return done
 
 
+def lines_told(stderr: str) -> list[str]:
+    """The lines of standard error, without the notice that costs are measured, which comes once per pair."""
+    return [line for line in stderr.splitlines() if not line.startswith("measuring what passes cost")]
+
+
 def start(*arguments: str | Path, **changes: str) -> subprocess.Popen:
     """Start `leadout` with pipes, unbuffered on this side."""
     pipe = subprocess.PIPE

@@ -2,7 +2,7 @@
 
 import signal
 
-from commands import assert_one_line, leadout, start
+from commands import assert_one_line, leadout, lines_told, start
 
 CHAT = ("--threads", "1", "--max-tokens", "8", "--temperature", "0")
 
@@ -10,7 +10,7 @@ CHAT = ("--threads", "1", "--max-tokens", "8", "--temperature", "0")
 def test_second_turn_reads_only_what_is_new(tiny):
     done = leadout("chat", tiny, *CHAT, "--draft", "ngram", input="one two three\nfour\n")
     assert done.returncode == 0
-    opening, first, second = done.stderr.splitlines()
+    opening, first, second = lines_told(done.stderr)
     assert "speculation on" in opening
     assert " 0 of them cached" in first
     prompt, cached = (

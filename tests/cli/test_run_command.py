@@ -5,7 +5,7 @@ import signal
 import time
 
 import pytest
-from commands import JSON_KEYS, leadout, start
+from commands import JSON_KEYS, leadout, lines_told, start
 
 ONE = ("--threads", "1")
 
@@ -56,7 +56,7 @@ def test_text_goes_to_stdout_and_the_closing_line_to_stderr(tiny):
     assert done.returncode == 0
     assert done.stdout.rstrip("\n") == as_json["text"].rstrip("\n")
     assert done.stdout.endswith("\n")
-    opening, closing = done.stderr.splitlines()
+    opening, closing = lines_told(done.stderr)
     assert "speculation on" in opening
     for part in ("12 tokens", "tok/s", "tokens per target pass", "cached", "speculation on: draft ngram"):
         assert part in closing
