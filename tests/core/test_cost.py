@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadout.core.cost import CostTable, best_prefix, draft_policy
+from leadout.core.cost import CostTable, best_prefix, draft_policy, speed_of
 from leadout.errors import InputError
 
 UNEVEN = CostTable(widths=((1, 1.0), (2, 1.6), (4, 2.0), (8, 6.0), (12, 5.0)), draft_s=0.2, read_s=0.1)
@@ -123,3 +123,10 @@ def test_one_more_pass_gains_what_it_is_worth_beyond_ending_there():
     assert policy.gain(2, 0.8) > policy.gain(2, 0.3)
     assert policy.gain(1, 1.0) == -np.inf  # a draft may not end there
     assert policy.gain(3, 1.0) == -np.inf
+
+
+def test_speed_is_expected_tokens_over_the_seconds_of_a_round():
+    costs = CostTable(widths=((1, 17.0), (16, 17.0001)), draft_s=9.0)
+    assert speed_of(0, 0.7, costs) == pytest.approx(1 / 17)
+    assert speed_of(3, 0.7, costs) == pytest.approx(2.533 / (17 + 3 * 9), rel=1e-3)
+    assert speed_of(3, 0.7, costs) / speed_of(0, 0.7, costs) == pytest.approx(0.98, abs=0.005)

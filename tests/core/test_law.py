@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadout.core.law import logprob, shape, top_logprobs, top_probability
+from leadout.core.law import logprob, only, shape, top_logprobs, top_probability
 from leadout.core.values import Distribution, History, Sampling
 from leadout.errors import BackendError, InputError
 
@@ -298,3 +298,20 @@ def test_top_probability_is_that_of_the_likeliest_id():
         assert top_probability(logits) == pytest.approx(weights.max() / weights.sum(), rel=1e-4)
     with pytest.raises(BackendError):
         top_probability(np.full(4, np.nan, dtype=np.float32))
+
+
+def test_masked_row_gives_the_law_of_the_allowed_ids_alone():
+    logits = np.array([1.0, 2.0, 0.5, 3.0], dtype=np.float32)
+    row = shape(
+        only(logits, np.array([True, False, True, False])), Sampling(top_p=1.0, temperature=1.0), History()
+    )
+    expected = np.exp([1.0, 0.5]) / np.exp([1.0, 0.5]).sum()
+    by_id = dict(zip(row.ids.tolist(), row.probs.tolist(), strict=True))
+    assert [by_id[0], by_id[2]] == pytest.approx(expected.tolist(), rel=1e-6)
+    assert set(by_id) == {0, 2}
+    assert logits.tolist() == [1.0, 2.0, 0.5, 3.0]
+
+
+def test_mask_of_another_length_is_refused():
+    with pytest.raises(BackendError, match=r"a mask of shape \(3,\) does not fit a row of shape \(4,\)"):
+        only(np.zeros(4, dtype=np.float32), np.ones(3, dtype=bool))
