@@ -7,7 +7,7 @@ import pytest
 
 from leadout import Params, load
 from leadout.engine.schedule import FixedSchedule
-from leadout.errors import InputError, ModelFileError, StoreError, VocabularyError
+from leadout.errors import InputError, ModelFileError, StoreError
 from leadout.models.options import GgufOptions
 from leadout.testing.tiny_gguf import write_tiny_gguf
 
@@ -56,9 +56,30 @@ def test_draft_gets_no_more_context_than_it_was_trained_for(files):
     assert result.speculation.reason.endswith("the draft context is full (64 positions)")
 
 
-def test_draft_with_another_vocabulary_is_refused(files):
-    with pytest.raises(VocabularyError, match="the draft model is of another vocabulary"):
-        load(files["target"], files["other"])
+@pytest.mark.parametrize(("bridge", "words"), [("text", "by text"), ("shared", "by shared tokens")])
+def test_draft_with_another_vocabulary_drafts_over_a_bridge_and_says_how(files, bridge, words):
+    with (
+        load(files["target"]) as plain,
+        load(
+            files["target"], files["other"], bridge=bridge, lookups=False, schedule=FixedSchedule()
+        ) as engine,
+    ):
+        result = engine.generate(PROMPT, GREEDY)
+        assert result.text == plain.generate(PROMPT, GREEDY).text
+    assert result.usage.drafted > 0
+    assert result.speculation.reason == f"on: draft other {words}, fixed k=4"
+    assert engine.notes[0].startswith("the draft model is of another vocabulary")
+    assert engine.notes[0].endswith(f"it drafts {words} as asked for")
+
+
+def test_a_bridge_without_a_draft_model_is_refused(files):
+    with pytest.raises(InputError, match="bridge can only be given with a draft model"):
+        load(files["target"], "ngram", bridge="text")
+
+
+def test_an_unknown_bridge_is_refused(files):
+    with pytest.raises(InputError, match="bridge is 'slem'"):
+        load(files["target"], files["other"], bridge="slem")
 
 
 def test_missing_draft_is_refused_before_the_target_is_loaded(files, tmp_path):

@@ -13,8 +13,8 @@ from leadout.advise.auto import AutoDraft, choose_draft
 from leadout.advise.known import remember_rounds
 from leadout.checks import check_kind, check_one_of, check_truth, check_whole
 from leadout.drafters.base import Drafter
-from leadout.drafters.hybrid import HybridDrafter
-from leadout.drafters.model import ModelDrafter
+from leadout.drafters.connect import Bridge, connect, way_over, why_this_way
+from leadout.drafters.hybrid import DraftModel, HybridDrafter
 from leadout.drafters.ngram import NgramDrafter
 from leadout.drafters.suffix import SuffixDrafter
 from leadout.engine.engine import Engine
@@ -22,8 +22,8 @@ from leadout.engine.memory import Memory, keep, recall
 from leadout.engine.pace import LONGEST_DRAFT, PacedSchedule
 from leadout.engine.round import why_none_fits
 from leadout.engine.schedule import MAX_K, Schedule
-from leadout.engine.startup import BUDGET_S, measure
-from leadout.errors import InputError, LeadoutError, StoreError, VocabularyError
+from leadout.engine.startup import BUDGET_S, SAMPLE, measure
+from leadout.errors import InputError, LeadoutError, StoreError
 from leadout.models.base import Model
 from leadout.models.compare import Comparison, compare_files
 from leadout.models.gguf import GgufModel
@@ -48,6 +48,7 @@ def load(
     draft_options: GgufOptions | None = None,
     provider: Provider = "auto",
     draft_provider: Provider = "auto",
+    bridge: Bridge = "auto",
     schedule: Schedule | None = None,
     longest: int | None = None,
     exact: bool = False,
@@ -61,7 +62,7 @@ def load(
     target : str or Path
         A catalogue name, a path, hf:user/repo[:quant|:file.gguf] or ollama:name[:tag]; fetched if need be.
     draft : str, Path or None
-        A draft model with the target's vocabulary, by name or path; or a lookup: "suffix" (in this text and
+        A draft model, by name or path; or a lookup: "suffix" (in this text and
         earlier answers) or "ngram" (in this text); or "auto", which is both, and beside them the model on
         this machine that is predicted to pay most, if one is. None or "none" decodes plainly.
     lookups : bool
@@ -73,6 +74,9 @@ def load(
         needs the target's slots: one slot, the default, is raised to them.
     provider, draft_provider : Provider
         Which library runs the model: "auto", "ik" or "llama".
+    bridge : Bridge
+        How a draft model of another vocabulary is used: "text", "shared" (tokens that both have), or "auto",
+        which takes what is likely to have more accepted. The engine's notes say which, and why.
     schedule : Schedule or None
         How much to draft; None drafts what is predicted to pay on this machine (see `PacedSchedule`). What
         passes cost is measured the first time, which takes about 2 s, and kept in the cache folder.
@@ -95,7 +99,7 @@ def load(
     ModelFileError, ProviderError
         If a file is damaged, or no library here can run it.
     VocabularyError
-        If the draft model's vocabulary is not the target's.
+        If `bridge` is "shared", and the vocabularies have no token in common.
     """
     check_kind("options", options, GgufOptions, "a GgufOptions", optional=True)
     check_kind("schedule", schedule, Schedule, "a Schedule, such as FixedSchedule(4),", optional=True)
@@ -118,6 +122,7 @@ def load(
         draft_options=draft_options,
         provider=provider,
         draft_provider=draft_provider,
+        bridge=bridge,
         offline=offline,
         progress=progress,
     )
@@ -134,14 +139,15 @@ def load(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedModels:
-    """A target, its draft model if there is one, the ids that may not be proposed, and what to know.
+    """A target, its draft model if there is one, how their vocabularies relate, and what to know.
 
     `key` names everything that a measurement of the two depends on; `options` are the target's.
     """
 
     target: Model
     draft: Model | None = None
-    forbidden: frozenset[int] = frozenset()
+    comparison: Comparison | None = None
+    bridge: Bridge = "auto"
     key: str = ""
     options: GgufOptions = field(default_factory=GgufOptions)
     notes: tuple[str, ...] = ()
@@ -161,6 +167,7 @@ def load_models(
     draft_options: GgufOptions | None = None,
     provider: Provider = "auto",
     draft_provider: Provider = "auto",
+    bridge: Bridge = "auto",
     offline: bool = False,
     progress: Progress | None = None,
 ) -> LoadedModels:
@@ -171,7 +178,7 @@ def load_models(
     check_truth("offline", offline)
     check_one_of("provider", provider, get_args(Provider))
     options = options or GgufOptions()
-    _check_draft_arguments(draft, options, draft_options, draft_provider)
+    _check_draft_arguments(draft, options, draft_options, draft_provider, bridge)
 
     def find(name: str | Path) -> Resolved:
         return resolve(str(name), offline=offline, progress=progress)
@@ -196,6 +203,7 @@ def load_models(
                     draft_files,
                     draft_options,
                     draft_provider=draft_provider,
+                    bridge=bridge,
                     tuned=tuned,
                 )
             except LeadoutError as error:
@@ -214,6 +222,7 @@ def _beside(
     draft_options: GgufOptions | None,
     *,
     draft_provider: Provider,
+    bridge: Bridge,
     tuned: Tuned | None,
 ) -> LoadedModels:
     """A loaded target with a draft model beside it."""
@@ -223,14 +232,16 @@ def _beside(
     else:
         draft_options = replace(draft_options, n_slots=max(draft_options.n_slots, options.n_slots))
     comparison = compare_files(target_files.path, draft_files.path)
-    _require_one_vocabulary(comparison)
+    comparison = comparison.with_sample(target.vocab.encode(SAMPLE, add_bos=False, special=False))
+    note = why_this_way(comparison, bridge)
     draft = _open(draft_files, draft_provider, draft_options, tuned, is_draft=True)
     return replace(
         loaded,
         draft=draft,
-        forbidden=frozenset(comparison.differing),
+        comparison=comparison,
+        bridge=bridge,
         key=f"{loaded.key}-{draft.key}",
-        notes=(*loaded.notes, *_notes(comparison)),
+        notes=(*loaded.notes, note) if note else loaded.notes,
     )
 
 
@@ -277,17 +288,25 @@ def _drafter(draft: str | Path | None, models: LoadedModels, *, lookups: bool) -
     return HybridDrafter([SuffixDrafter(), NgramDrafter()], model)
 
 
-def draft_model_of(models: LoadedModels) -> ModelDrafter:
+def draft_model_of(models: LoadedModels, stand_in: Model | None = None) -> DraftModel:
     """The draft model of a pair as a drafter, without lookups.
+
+    Parameters
+    ----------
+    models : LoadedModels
+    stand_in : Model or None
+        Something around the draft model that drafts in its place.
 
     Raises
     ------
     InputError
         If there is none, or it cannot roll back.
+    VocabularyError
+        If shared tokens were asked for, and there are none.
     """
-    if models.draft is None:
+    if models.draft is None or models.comparison is None:
         raise InputError("there is no draft model among these; load them with one")
-    return ModelDrafter(models.draft, forbidden=models.forbidden)
+    return connect(stand_in or models.draft, models.target.vocab, models.comparison, models.bridge)
 
 
 def _paced(
@@ -301,7 +320,9 @@ def _paced(
     if memory is None:
         progress.start(0, f"measuring what passes cost here, about {BUDGET_S:.0f} s, this once")
         try:
-            startup = measure(models.target, models.draft, clock=perf_counter)
+            startup = measure(
+                models.target, models.draft, clock=perf_counter, is_one_vocabulary=is_one_vocabulary(models)
+            )
         finally:
             progress.finish()
         # rows of the draft model alone were compared, whatever else proposes beside it
@@ -314,6 +335,11 @@ def _paced(
         remember_rounds(models.target.info.path, draft, models.options, learned)
 
     return PacedSchedule(memory, longest=longest, note=note, save=save)
+
+
+def is_one_vocabulary(models: LoadedModels) -> bool:
+    """Whether the draft model, if there is one, gives rows of the target's tokens."""
+    return models.comparison is None or way_over(models.comparison, models.bridge) is None
 
 
 def profile_key(models: LoadedModels) -> str:
@@ -338,11 +364,17 @@ def _check_draft_arguments(
     options: GgufOptions,
     draft_options: GgufOptions | None,
     draft_provider: Provider,
+    bridge: Bridge,
 ) -> None:
     """Refuse what would be ignored, or could not serve every slot of the target."""
     check_kind("draft_options", draft_options, GgufOptions, "a GgufOptions", optional=True)
     check_one_of("draft_provider", draft_provider, get_args(Provider))
-    is_given = {"draft_options": draft_options is not None, "draft_provider": draft_provider != "auto"}
+    check_one_of("bridge", bridge, get_args(Bridge))
+    is_given = {
+        "draft_options": draft_options is not None,
+        "draft_provider": draft_provider != "auto",
+        "bridge": bridge != "auto",
+    }
     given = [name for name in is_given if is_given[name]]
     if given and not is_model(draft):
         raise InputError(
@@ -379,17 +411,3 @@ def _options_of_draft(options: GgufOptions, target: Model, path: Path) -> GgufOp
     if n_trained and not is_stretched:
         n_ctx = min(n_ctx, n_trained)
     return replace(options, n_ctx=n_ctx, exact=False)
-
-
-def _notes(comparison: Comparison) -> tuple[str, ...]:
-    """What a user should know of a pair that is not quite of one vocabulary."""
-    if not comparison.differing and not comparison.policies:
-        return ()
-    return (f"the draft's vocabulary is {comparison.explain()}",)
-
-
-def _require_one_vocabulary(comparison: Comparison) -> None:
-    if not comparison.is_one_vocabulary:
-        raise VocabularyError(
-            f"the draft model is {comparison.explain()}; take a draft model of the target's family"
-        )

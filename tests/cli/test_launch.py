@@ -144,6 +144,7 @@ def test_engine_that_ends_at_once(tiny, tmp_path):
         (("ollama", "a", "--draft", "ngram", "--dry-run"), "Ollama cannot draft with ngram"),
         (("llama-server", "a.gguf", "--draft", "suffix", "--dry-run"), "llama-server cannot draft with suffix"),  # noqa: E501
         (("llama-server", "missing.gguf", "--dry-run"), "missing.gguf does not exist"),
+        (("vllm", "a/b", "--probe", "--dry-run"), "--probe needs the engine to run"),
         (("vllm", "a/b", "--json"), "--json shows what would be run; give it with --dry-run"),
         (("vllm", "a/b", "--for-version", "0.33.0"), "give it with --dry-run or --write"),
         (("vllm", "a/b", "--for-version", "new", "--dry-run"), "--for-version is 'new'"),
@@ -172,3 +173,32 @@ def test_other_vocabulary_is_refused_before_the_engine_is_asked(tiny, tmp_path):
     other = write_tiny_gguf(tmp_path / "other.gguf", architecture="gemma3")
     done = leadout("launch", "llama-server", tiny, "--draft", other, "--dry-run")
     assert_one_line(done, 2, "answer at plain speed and say nothing", "of another vocabulary")
+
+
+def test_engine_that_cannot_be_probed_is_ended(tiny, llama_server):
+    port = free_port()
+    done = leadout("launch", "llama-server", tiny, "--program", llama_server, "--port", str(port), "--probe")
+    assert done.returncode == 1, done.stderr
+    assert f"ready at http://127.0.0.1:{port}" in done.stderr
+    with pytest.raises(OSError, match=r"."), socket.create_connection(("127.0.0.1", port), timeout=1):
+        pass
+
+
+def test_what_rounds_taught_of_a_pair_decides_k(tiny, tiny_draft, llama_server, tmp_path):
+    from leadout.advise.known import remember_rounds
+    from leadout.core.cost import CostTable
+    from leadout.core.estimate import AcceptanceModel
+    from leadout.engine.memory import Confidences, Memory
+    from leadout.engine.profile import Profile
+    from leadout.models.options import GgufOptions
+    from leadout.models.remember import Findings
+
+    memory = Memory(profile=Profile(CostTable(widths=((1, 1.0), (16, 1.1)), draft_s=0.01)))
+    memory.acceptance["draft"], memory.confidences["draft"] = AcceptanceModel(), Confidences()
+    remember_rounds(tiny, tiny_draft, GgufOptions(), memory, Findings("pairs", tmp_path / "pairs"))
+    done = leadout(
+        "launch", "llama-server", tiny, "--draft", tiny_draft, "--program", llama_server, "--dry-run",
+        LEADOUT_CACHE=str(tmp_path),
+    )  # fmt: skip
+    assert "by leadout's own rounds of this pair on this machine" in done.stdout
+    assert "--spec-draft-n-max 3 " not in done.stdout

@@ -11,7 +11,11 @@ def write_folder(folder, tokens, *, n_rows=0, added=(), architecture="Qwen2ForCa
     """A model folder without weights that count: tokenizer.json, config.json and a file for the weights."""
     folder.mkdir()
     vocab = {text: token for token, text in enumerate(tokens)}
-    tokenizer = {"model": {"type": "BPE", "vocab": vocab}, "added_tokens": list(added), "decoder": {"type": "ByteLevel"}}
+    tokenizer = {
+        "model": {"type": "BPE", "vocab": vocab},
+        "added_tokens": list(added),
+        "decoder": {"type": "ByteLevel"},
+    }
     config = {
         "architectures": [architecture],
         "vocab_size": n_rows or len(tokens),
@@ -87,5 +91,5 @@ def test_damaged_json_is_named(tmp_path, text, said):
 
 
 def test_folder_without_tokens_is_named(tmp_path):
-    with pytest.raises(ModelFileError, match="no tokenizer|no tokens"):
+    with pytest.raises(ModelFileError, match="so it is no tokenizer"):
         compare(write_folder(tmp_path / "a", []), write_folder(tmp_path / "b", LETTERS))

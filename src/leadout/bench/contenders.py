@@ -11,7 +11,6 @@ from leadout.bench.answer import Answer
 from leadout.bench.specs import AUTO, Spec
 from leadout.drafters.base import Drafter
 from leadout.drafters.hybrid import HybridDrafter
-from leadout.drafters.model import ModelDrafter
 from leadout.drafters.ngram import NgramDrafter
 from leadout.drafters.suffix import SuffixDrafter
 from leadout.engine.engine import Engine
@@ -21,7 +20,7 @@ from leadout.engine.params import Params
 from leadout.engine.schedule import FixedSchedule, Schedule, StepSchedule
 from leadout.engine.startup import measure
 from leadout.errors import InputError
-from leadout.loading import LoadedModels
+from leadout.loading import LoadedModels, draft_model_of, is_one_vocabulary
 from leadout.models.base import Model
 
 
@@ -119,10 +118,11 @@ class Automatic:
         models = self._models
         if self._memory is None and models.target.info.rollback != "none":
             name = "lookups" if models.draft is None else models.draft.info.name
-            self._memory = Memory.of_startup(measure(models.target, models.draft, clock=perf_counter), name)
-        model = None
-        if models.draft is not None:
-            model = ModelDrafter(emptied(models.draft), forbidden=models.forbidden)
+            startup = measure(
+                models.target, models.draft, clock=perf_counter, is_one_vocabulary=is_one_vocabulary(models)
+            )
+            self._memory = Memory.of_startup(startup, name)
+        model = None if models.draft is None else draft_model_of(models, emptied(models.draft))
         drafter = HybridDrafter([SuffixDrafter(), NgramDrafter()], model)
         return Engine(models.target, drafter, schedule=PacedSchedule(self._memory), exact=self._exact)
 
@@ -132,7 +132,7 @@ def _drafter(spec: Spec, models: LoadedModels) -> Drafter | None:
         return None
     if spec.kind == "ngram" or models.draft is None:
         return NgramDrafter()
-    return ModelDrafter(emptied(models.draft), forbidden=models.forbidden)
+    return draft_model_of(models, emptied(models.draft))
 
 
 def emptied(model: Model) -> Model:

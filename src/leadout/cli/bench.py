@@ -119,6 +119,7 @@ def bench(
             draft_options=draft_options.applied_to(options),
             provider=taken,
             draft_provider=taken if has_model else "auto",
+            bridge=choice.bridge,
             offline=choice.offline,
             progress=BarProgress(),
         )

@@ -39,6 +39,7 @@ def open_engine(
         draft_options=draft_options.applied_to(options),
         provider=choice.provider,
         draft_provider=choice.provider if has_model else "auto",
+        bridge=choice.bridge,
         schedule=None if choice.draft == "none" else choice.make_schedule(),
         longest=choice.longest if choice.schedule == "auto" else None,
         exact=options.exact,

@@ -21,6 +21,7 @@ from leadout.models.options import DEFAULT_CONTEXT, GgufOptions, KvType
 DEFAULT_K: int = inspect.signature(FixedSchedule).parameters["k"].default
 ScheduleChoice = Literal["auto", "fixed", "step", "threshold"]
 ProviderChoice = Literal["auto", "ik", "llama"]
+BridgeChoice = Literal["auto", "text", "shared"]
 
 
 def parse_biases(given: Sequence[str]) -> Mapping[int, float]:
@@ -128,6 +129,7 @@ class Choice:
 
     draft: str = "none"
     lookups: bool = True
+    bridge: BridgeChoice = "auto"
     k: int | None = None
     schedule: ScheduleChoice = "auto"
     provider: ProviderChoice = "auto"
@@ -174,6 +176,11 @@ CHOICE = Group(
             "this text); auto, which is both, and a draft model on this machine if one is predicted to pay; "
             "or a draft model's name or path.",
             metavar="none|auto|suffix|ngram|MODEL",
+        ),
+        Flag(
+            "bridge",
+            "How a draft model of another vocabulary drafts: by text, or by the tokens that both have; auto "
+            "takes what is likely to have more accepted.",
         ),
         Flag("lookups", "Let the lookups propose beside a draft model.", names=("--lookups/--no-lookups",)),
         Flag(
@@ -258,6 +265,12 @@ def check_draft_flags(choice: Choice, draft_options: DraftModelOptions, *, has_m
     if given and not has_model:
         raise InputError(
             f"{', '.join(given)} can only be given with a draft model, but --draft is {choice.draft}; "
+            "name one with --draft MODEL"
+        )
+    given = CHOICE.only("bridge").given(choice)
+    if given and not has_model:
+        raise InputError(
+            f"--bridge can only be given with a draft model, but --draft is {choice.draft}; "
             "name one with --draft MODEL"
         )
     given = CHOICE.only("k", "schedule").given(choice)

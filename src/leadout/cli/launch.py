@@ -1,7 +1,8 @@
 """`leadout launch`: set an existing engine up so that it speculates, and start it.
 
 Exit codes: the engine's own once it serves; 1 when it failed before that; 2 for a mistake in what was asked
-for, an engine that is not installed or a port in use included; 130 stopped with Ctrl-C.
+for, an engine that is not installed or a port in use included; 130 stopped with Ctrl-C. With --probe the
+engine ends after it, and the code is that of `leadout probe`.
 """
 
 from __future__ import annotations
@@ -107,6 +108,9 @@ def launch(
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="With --dry-run, print one JSON object.")] = False,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Probe it as soon as it answers, then end it.")
+    ] = False,
     ready_timeout: Annotated[
         float, typer.Option(metavar="SECONDS", help="Longest to wait until it answers.", min=1)
     ] = READY_S,
@@ -114,12 +118,15 @@ def launch(
     serving: Serving,
 ) -> None:
     """Set another engine up so that it speculates, compare the vocabularies first, and start it."""
+    from leadout.cli.known_length import known_length
     from leadout.cli.progress import BarProgress
     from leadout.launch.prepare import Request, prepare
 
     if json and not dry_run:
         raise InputError("--json shows what would be run; give it with --dry-run")
     must_run = not dry_run and write is None
+    if probe and not must_run:
+        raise InputError("--probe needs the engine to run; leave out --dry-run and --write")
     request = Request(
         engine=engine,
         target=target,
@@ -132,13 +139,13 @@ def launch(
         must_run=must_run,
         offline=offline,
     )
-    prepared = prepare(request, os.environ, progress=BarProgress())
+    prepared = prepare(request, os.environ, known_length=known_length, progress=BarProgress())
     if write is not None:
         _write(prepared, write.expanduser().absolute())
     if dry_run:
         _show(prepared, as_json=json)
     if must_run:
-        raise typer.Exit(_run(prepared, ready_timeout))
+        raise typer.Exit(_run(prepared, ready_timeout, probes=probe))
 
 
 def _show(prepared: Prepared, *, as_json: bool) -> None:
@@ -160,16 +167,42 @@ def _write(prepared: Prepared, folder: Path) -> None:
         note(f"wrote {folder / file.name}")
 
 
-def _run(prepared: Prepared, ready_s: float) -> int:
+def _run(prepared: Prepared, ready_s: float, *, probes: bool) -> int:
     from leadout.launch.execute import execute
+    from leadout.launch.show import quoted
 
     note(f"{prepared.engine.title} {prepared.capabilities.release}, {prepared.capabilities.program}")
     _remark(prepared)
     for command in prepared.setup.elsewhere:
-        from leadout.launch.show import quoted
-
         note(f"{command.purpose}: {quoted(command.argv)}")
-    return execute(prepared.setup, os.environ, say=note, ready_s=ready_s)
+    if not probes:
+        return execute(prepared.setup, os.environ, say=note, ready_s=ready_s)
+    codes = list[int]()
+
+    def probe_it(url: str) -> bool:
+        codes.append(_probe(prepared, url))
+        return False
+
+    return execute(prepared.setup, os.environ, say=note, ready=probe_it, ready_s=ready_s) or codes[0]
+
+
+def _probe(prepared: Prepared, url: str) -> int:
+    from leadout.cli.probe import KEY_VARIABLE, print_report
+    from leadout.cli.progress import StepProgress
+    from leadout.probe import ProbeOptions, probe_server
+
+    draft = prepared.plan.draft
+    options = ProbeOptions(draft_model=draft.given if draft and prepared.engine.name == "lmstudio" else None)
+    with StepProgress(is_quiet=False) as progress:
+        report = probe_server(
+            url,
+            engine=prepared.engine.name,
+            api_key=os.environ.get(KEY_VARIABLE) or None,
+            options=options,
+            progress=progress.show,
+        )
+    print_report(report)
+    return report.exit_code
 
 
 def _remark(prepared: Prepared) -> None:

@@ -61,9 +61,10 @@ def prove(
 ) -> None:
     """Measure whether speculation is lossless here, with these files; exit code 0 only if it is."""
     from dataclasses import replace
+    from functools import partial
 
     from leadout.cli.progress import BarProgress, StepProgress
-    from leadout.loading import is_model, load_models
+    from leadout.loading import draft_model_of, is_model, load_models
     from leadout.proof.prove import prove as measure
 
     if draft == "none":
@@ -82,13 +83,18 @@ def prove(
         draft_options=draft_options.applied_to(options),
         provider=choice.provider,
         draft_provider=choice.provider if has_model else "auto",
+        bridge=choice.bridge,
         offline=choice.offline,
         progress=BarProgress(),
     )
     try:
         with StepProgress(is_quiet=json) as progress:
             report = measure(
-                models.target, models.draft, proof, forbidden=models.forbidden, progress=progress.show
+                models.target,
+                models.draft,
+                proof,
+                connect=partial(draft_model_of, models),
+                progress=progress.show,
             )
     finally:
         models.close()

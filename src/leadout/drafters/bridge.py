@@ -1,10 +1,10 @@
 """A draft model of another vocabulary behind the Drafter seam.
 
 The draft model reads the committed text in its own ids and, in a chat, by its own template. What it drafts
-reaches the target in one of two ways: by *shared tokens* it draws only what both vocabularies
-have, and its distribution goes along (Timor et al., arXiv 2502.05202, algorithm 4); by *text* what it wrote is
-tokenized for the target, and proposed without a distribution (algorithm 2). No id of the draft's ever gets
-to the target; the draft model is used as it is.
+reaches the target in one of two ways: by *shared tokens* it draws only what both vocabularies have, and its
+distribution goes along (Timor et al., arXiv 2502.05202, algorithm 4); by *text* what it wrote is tokenized for
+the target, and proposed without a distribution (algorithm 2). No id of the draft's ever gets to the target,
+and the draft model is used as it is.
 """
 
 from __future__ import annotations

@@ -7,61 +7,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import numpy as np
 
 from leadout.core.noise import Noise, RandomSource
-from leadout.drafters.base import Drafter, DraftPrompt
-from leadout.drafters.prefix import common_prefix
+from leadout.drafters.base import Drafter
+from leadout.engine.answer import Answer, Request
 from leadout.engine.drafting import Drafting
 from leadout.engine.events import Event, Speculation, Started
 from leadout.engine.params import Params
+from leadout.engine.prefixes import Prefixes
 from leadout.engine.reading import Backlog, ReadingPace
 from leadout.engine.round import Outcome, Rounds, why_none_fits
 from leadout.engine.schedule import Schedule
 from leadout.engine.session import Session
 from leadout.engine.slots import SlotPool
-from leadout.errors import BackendError, LeadoutError, RollbackError
+from leadout.errors import BackendError, LeadoutError
 from leadout.models.base import Model
-
-_WORTH_COPYING = 1 / 64  # of what a slot holds: a copy may take time for all of it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Request:
-    """What is asked for, checked: `prompt.ids` belong to the model and leave room for a token."""
-
-    prompt: DraftPrompt
-    params: Params
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Answer:
-    """One answer to a request, in a slot from `Batch.join` on.
-
-    Parameters
-    ----------
-    request : Request
-    session : Session
-    joined_s : float
-        The batch's working time when it joined.
-    leader : Answer or None
-        One that is reading a prompt which begins like this one: what it reads is copied.
-    read_at : int
-        Number of the step that read of the prompt last.
-    seen_s : float or None
-        The batch's working time at the end of its last round; None before the first.
-    """
-
-    request: Request
-    session: Session
-    joined_s: float
-    leader: Answer | None = None
-    read_at: int = 0
-    seen_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +93,7 @@ class Batch:
         self._is_together = widths is None and info.shares_passes
         self._pool = SlotPool(info.n_slots, can_copy=info.copying == "any")
         self._running: dict[int, Answer] = {}  # by slot
+        self._prefixes = Prefixes(target, self._pool, self._running)
         self._clock, self._n_steps = _Clock(), 0
         # Held while caches change. Reentrant, as a forgotten iterator may be collected in the middle of it.
         self._lock = threading.RLock()
@@ -181,9 +147,7 @@ class Batch:
                 self._pool.release(slot, ())
                 raise
             try:
-                self._keep(session, min(shared, len(prompt) - 1))
-                if self._target.info.copying != "none":
-                    self._take_over(answer)
+                self._prefixes.settle(answer, shared)
                 self._schedule.begin(slot)
                 self._drafting.begin(session, request.prompt)
             except BaseException:
@@ -198,9 +162,9 @@ class Batch:
             self._clock.start()
             self._n_steps += 1
             try:
-                self._follow()
+                self._prefixes.follow()
                 progress = [self._progress(outcome) for outcome in self._read()]
-                self._follow()
+                self._prefixes.follow()
                 seen = {each.answer.session.slot for each in progress}
                 ready = [
                     answer.session
@@ -283,67 +247,12 @@ class Batch:
 
     def _is_reading(self, answer: Answer) -> bool:
         """Whether more than the next token's own predecessor has to be read."""
-        return self._n_pending(answer.session) > 1
+        return not self._prefixes.is_read(answer.session)
 
     def _goal(self, answer: Answer) -> int:
         """Tokens to read; the last one is left where others copy, as all of them need its row."""
         is_followed = any(each.leader is answer for each in self.running)
         return self._n_pending(answer.session) - is_followed
-
-    def _follow(self) -> None:
-        """Let those who wait for another's reading copy what is there by now."""
-        for answer in self.running:
-            leader = answer.leader
-            if leader is None:
-                continue
-            lead = leader.session
-            shared = common_prefix(lead.context[:-1], answer.session.context[:-1])
-            if self._running.get(lead.slot) is not leader or lead.n_held >= shared:
-                answer.leader = None
-                self._take_over(answer)
-
-    def _take_over(self, answer: Answer) -> None:
-        """Copy what another slot holds of the prompt, and follow who is about to read more of it."""
-        session, copying = answer.session, self._target.info.copying
-        prompt = answer.request.prompt.ids
-        wanted, have = prompt[: len(prompt) - 1], session.n_held
-        best, most = None, have
-        for slot, held, n_held in self._others(answer):
-            shared = min(common_prefix(held, wanted), n_held)
-            is_whole = copying == "any" or shared == n_held
-            if is_whole and shared > most and shared - have >= _WORTH_COPYING * n_held:
-                best, most = slot, shared
-        if best is not None:
-            self._copy(session, best, most)
-        answer.leader = self._leader(answer, wanted)
-
-    def _others(self, answer: Answer) -> Iterator[tuple[int, Sequence[int], int]]:
-        """Every other slot: what it holds, and how much of that is in its cache."""
-        for slot, held in self._pool.free():
-            yield slot, held, len(held)
-        for other in self.running:
-            if other is not answer:
-                yield other.session.slot, other.session.context, other.session.n_held
-
-    def _copy(self, session: Session, source: int, length: int) -> None:
-        try:
-            self._target.copy(source, session.slot, length)
-        except RollbackError:
-            self._target.truncate(session.slot, 0)
-        session.n_held = session.cached_tokens = self._target.length(session.slot)
-
-    def _leader(self, answer: Answer, wanted: Sequence[int]) -> Answer | None:
-        """Who is reading, and will hold more of `wanted` than is held now."""
-        best, most = None, answer.session.n_held
-        for other in self.running:
-            lead = other.session
-            if other is answer or other.leader is not None or not self._is_reading(other):
-                continue
-            shared = common_prefix(lead.context[:-1], wanted)
-            is_whole = self._target.info.copying == "any" or shared == len(lead.context) - 1
-            if is_whole and shared > most:
-                best, most = other, shared
-        return best
 
     def _session(self, slot: int, request: Request, index: int) -> Session:
         params = request.params
@@ -359,12 +268,6 @@ class Batch:
             source=RandomSource(self._generator()),
             speculation=self.speculation(params),
         )
-
-    def _keep(self, session: Session, length: int) -> None:
-        """Cut the slot's cache to its first `length` tokens."""
-        with suppress(RollbackError):  # the slot is empty then
-            self._target.truncate(session.slot, length)
-        session.n_held = session.cached_tokens = self._target.length(session.slot)
 
     def _progress(self, outcome: Outcome) -> Progress:
         """The events of an outcome; an answer that is over gives its slot back."""

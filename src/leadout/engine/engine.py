@@ -16,7 +16,8 @@ import numpy as np
 from leadout import __version__
 from leadout.checks import check_kind, is_whole, shown
 from leadout.drafters.base import Drafter, DraftPrompt
-from leadout.engine.batch import Batch, Request
+from leadout.engine.answer import Request
+from leadout.engine.batch import Batch
 from leadout.engine.events import Event, Finished, Speculation
 from leadout.engine.params import Params
 from leadout.engine.result import Provenance, Result, collect

@@ -68,8 +68,7 @@ class Outlook:
     calibration : Calibration
         Of the predicted chances of drafted tokens.
     plain_s, actual_s : float
-        What plain decoding was predicted to take for the tokens of the predicted rounds, and what those rounds
-        took.
+        What plain decoding was predicted to take for the tokens of the predicted rounds, and what those took.
     """
 
     predicted_gain: float | None = None

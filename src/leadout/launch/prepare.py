@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from leadout.errors import InputError, ProviderError
 from leadout.launch.capabilities import Capabilities, assumed, probe
 from leadout.launch.combinations import find_useless
-from leadout.launch.engine import Engine
+from leadout.launch.engine import DefaultK, Engine
 from leadout.launch.engines import find_engine
 from leadout.launch.locate import Located, locate
 from leadout.launch.old_forms import find_old_forms
@@ -68,7 +69,11 @@ class Prepared:
 
 
 def prepare(
-    request: Request, environment: Mapping[str, str], *, progress: Progress | None = None
+    request: Request,
+    environment: Mapping[str, str],
+    *,
+    known_length: Callable[[Path, Path], DefaultK | None] | None = None,
+    progress: Progress | None = None,
 ) -> Prepared:
     """Set an engine up.
 
@@ -77,6 +82,8 @@ def prepare(
     request : Request
     environment : mapping
         Variables that the engine will inherit; old forms are looked for in them.
+    known_length : callable or None
+        What is known of how much to draft with these two files; asked where nobody says.
     progress : Progress or None
         Told of downloads.
 
@@ -100,6 +107,8 @@ def prepare(
     draft: Located | None = None
     if kind == "model":
         draft = locate(request.draft, engine, offline=request.offline, progress=progress)
+    if request.k is None and known_length and draft and draft.path and target.path:
+        default = known_length(target.path, draft.path) or default
     why = "" if default is None else default.why
     plan = Plan(
         target=target.model,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -91,6 +91,12 @@ class Comparison:
         """
         return tuple(_policies(self))
 
+    def with_sample(self, ids: Sequence[int]) -> Comparison:
+        """The same, with the share of these target ids that the draft has."""
+        used = [token for token in ids if 0 <= token < self.target.size]
+        share = float(np.isin(used, self.to_target).mean()) if used else None
+        return replace(self, share_by_use=share)
+
     def explain(self) -> str:
         """The verdict in one plain sentence, with what is ignored and what is never proposed."""
         if self.is_one_vocabulary:
@@ -162,7 +168,6 @@ def compare_tables(target: TokenTable, draft: TokenTable, *, sample: Sequence[in
     n_tokens = target.size - target.n_padding
     is_same = np.array([*map(_is_same, target.keys, draft.keys)], dtype=bool)
     n_same = int(np.count_nonzero(is_same))
-    used = [token for token in sample if 0 <= token < target.size]
     if n_tokens and n_same >= MIN_AGREEMENT * n_tokens:
         to_target = np.full(draft.size, -1, dtype=np.int64)
         to_target[: is_same.size][is_same] = np.flatnonzero(is_same)
@@ -172,7 +177,7 @@ def compare_tables(target: TokenTable, draft: TokenTable, *, sample: Sequence[in
     else:
         to_target, differing = _shared_ids(target, draft), []
         kind = "shared" if np.count_nonzero(to_target >= 0) >= max(1, MIN_SHARED * n_tokens) else "text"
-    return Comparison(
+    comparison = Comparison(
         kind=kind,
         target=target,
         draft=draft,
@@ -180,8 +185,8 @@ def compare_tables(target: TokenTable, draft: TokenTable, *, sample: Sequence[in
         n_same=n_same,
         differing=tuple(differing),
         to_target=to_target,
-        share_by_use=float(np.isin(used, to_target).mean()) if used else None,
     )
+    return comparison.with_sample(sample)
 
 
 def _is_same(ours: Key, theirs: Key) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Protocol
@@ -150,7 +150,7 @@ def prove(
     draft: Model | None = None,
     options: ProofOptions = DEFAULT_OPTIONS,
     *,
-    forbidden: Collection[int] = (),
+    connect: Callable[[Model], Drafter] = ModelDrafter,
     make_engine: MakeEngine | None = None,
     progress: Progress = quiet,
 ) -> ProofReport:
@@ -162,8 +162,8 @@ def prove(
         Slot 0 of each is used; nobody else may use them meanwhile. Without a draft model, n-gram lookup
         drafts.
     options : ProofOptions
-    forbidden : collection of int
-        Ids that the draft model must not propose.
+    connect : callable
+        Makes a drafter of the draft model.
     make_engine : MakeEngine or None
         None is leadout's engine with a fixed k.
     progress : Progress
@@ -180,7 +180,7 @@ def prove(
         return np.random.default_rng(seeds.spawn(1)[0])
 
     def drafter(wrap: Callable[[Model], Model] = lambda model: model) -> Drafter:
-        return NgramDrafter() if draft is None else ModelDrafter(wrap(draft), forbidden=forbidden)
+        return NgramDrafter() if draft is None else connect(wrap(draft))
 
     def equality(part: str, params: Params) -> EqualityReport:
         return compare_answers(

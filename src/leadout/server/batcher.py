@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from leadout.checks import check_whole
-from leadout.engine.batch import Answer, Batch, Request
+from leadout.engine.answer import Answer, Request
+from leadout.engine.batch import Batch
 from leadout.engine.engine import Engine, Prompt
 from leadout.engine.events import Event, Finished, Started
 from leadout.engine.params import Params
