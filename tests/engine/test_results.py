@@ -7,9 +7,9 @@ import pytest
 from toys import engine, hashed
 
 import leadout
-from leadout.engine.events import Finished, Round, Speculation, Started, Token
+from leadout.engine.events import Finished, Forecast, Round, Speculation, Started, Token
 from leadout.engine.params import Params
-from leadout.engine.result import Provenance, ResultFold, collect
+from leadout.engine.result import Outlook, Provenance, ResultFold, collect
 from leadout.testing import ScriptedDrafter, TableModel
 
 SPECULATION = Speculation(enabled=True, reason="on: test", drafter="d", verification="greedy")
@@ -106,3 +106,16 @@ def test_times_are_the_engines_own():
     stream = engine(TableModel(hashed(8), n_vocab=8)).stream([1], Params(temperature=0.0, max_tokens=20))
     rounds = [event for event in stream if isinstance(event, Round)]
     assert all(event.verify_s > 0 and event.other_s > 0 and event.draft_s >= 0 for event in rounds)
+
+
+def test_the_plain_time_of_predicted_rounds_stands_beside_their_own():
+    def a_round(emitted, plain_s):
+        forecast = None if plain_s is None else Forecast(plain_s=plain_s)
+        return Round(
+            index=0, drafter="x", drafted=3, accepted=2, emitted=emitted, draft_s=1.0, verify_s=2.0,
+            other_s=0.5, forecast=forecast,
+        )  # fmt: skip
+
+    outlook = Outlook.of([a_round(3, 2.0), a_round(1, None), a_round(2, 2.0)])
+    assert (outlook.plain_s, outlook.actual_s) == (10.0, 7.0)
+    assert (Outlook.of([]).plain_s, Outlook.of([]).actual_s) == (0.0, 0.0)

@@ -79,11 +79,6 @@ class Outlook:
     plain_s: float = 0.0
     actual_s: float = 0.0
 
-    @property
-    def speedup(self) -> float | None:
-        """Predicted plain time over actual time, for the same tokens; None where nothing was predicted."""
-        return self.plain_s / self.actual_s if self.plain_s and self.actual_s else None
-
     @classmethod
     def of(cls, rounds: Sequence[Round]) -> Outlook:
         """A fold over rounds; empty where nothing was predicted."""
