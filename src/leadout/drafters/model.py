@@ -262,9 +262,10 @@ class ModelDrafter:
 
     def _share(self, slot: int, context: Sequence[int]) -> None:
         """Copy what another slot holds of the text, where that is much more than its own holds."""
-        if self._model.info.copying != "any":
-            return
-        state, wanted = self._slots[slot], context[: len(context) - 1]
+        state = self._slots[slot]
+        if self._model.info.copying != "any" or len(context) - 1 - len(state.held) <= _WORTH_SHARING:
+            return  # what is missing is soon read; most rounds end here, before any text is compared
+        wanted = context[: len(context) - 1]
         shared = [0 if each is state else common_prefix(each.held, wanted) for each in self._slots]
         source = max(range(len(shared)), key=shared.__getitem__)
         n = min(shared[source], self._model.length(source))
