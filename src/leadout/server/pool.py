@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from leadout.engine.engine import Engine
-from leadout.errors import BusyError, InputError, LeadoutError
+from leadout.errors import ClosingError, InputError, LeadoutError
 from leadout.models.free_memory import free_bytes
 from leadout.server.batcher import Batcher
 from leadout.server.keep_alive import STAYS
@@ -359,5 +359,5 @@ def _ends(keep_alive_s: float) -> datetime | None:
     return None if keep_alive_s == STAYS else datetime.now(UTC) + timedelta(seconds=keep_alive_s)
 
 
-def _closing() -> BusyError:
-    return BusyError("the server is shutting down; ask again later", _RETRY_S)
+def _closing() -> ClosingError:
+    return ClosingError("the server is shutting down; ask again later", _RETRY_S)
