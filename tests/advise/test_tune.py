@@ -109,7 +109,7 @@ def test_a_cache_that_halves_acceptance_at_the_same_speed_is_ranked_below():
     )
     by_cache = {trial.way.kv_type: trial for trial in report.drafts if trial.way.n_threads == 2}
     assert by_cache["f16"].acceptance == pytest.approx(0.7, abs=0.02)
-    assert by_cache["q4_0"].acceptance == pytest.approx(0.4, abs=0.02)
+    assert by_cache["q4_0"].acceptance == pytest.approx(0.4, abs=0.03)
     target = report.targets[0].short
     assert by_cache["f16"].best(target)[1] > 1.1 * by_cache["q4_0"].best(target)[1]
     assert report.drafts.index(by_cache["f16"]) < report.drafts.index(by_cache["q4_0"])

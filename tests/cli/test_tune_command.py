@@ -5,6 +5,8 @@ import json
 import pytest
 from commands import assert_one_line, leadout
 
+from leadout.testing.tiny_gguf import write_tiny_gguf
+
 
 @pytest.fixture(scope="module")
 def tuned(tiny, tiny_draft, tmp_path_factory):
@@ -42,6 +44,20 @@ def test_it_gives_one_json_object(tiny, tmp_path):
     assert report["choice"]["draft"] is None
     assert {each["provider"] for each in report["targets"]} <= {"ik", "llama"}
     assert all(each["tokens_per_s"] > 0 for each in report["targets"])
+
+
+def test_a_draft_of_another_vocabulary_is_tuned_over_its_bridge(tiny, tmp_path):
+    other = write_tiny_gguf(tmp_path / "other.gguf", architecture="qwen2", n_layers=1)
+    cache = {"LEADOUT_CACHE": str(tmp_path / "cache")}
+    done = leadout("tune", tiny, "--draft", other, "--threads", "1", "--json", **cache)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert {each["n_compared"] for each in report["drafts"]} == {95}
+    assert report["choice"]["draft"] is not None
+    run = ("run", tiny, "--draft", other, "--max-tokens", "8", "--temperature", "0", "-p", "the quick")
+    again = leadout(*run, **cache)
+    assert again.returncode == 0, again.stderr
+    assert "costs measured in" not in again.stderr
 
 
 def test_a_missing_file_is_one_clear_line(tmp_path):

@@ -13,7 +13,7 @@ from leadout.advise.predict import Prediction, predict
 from leadout.advise.record import Show, TargetRecord, record_draft, record_target
 from leadout.advise.samples import Sample, read_samples
 from leadout.advise.verdict import Verdict, decide, decide_lookups
-from leadout.advise.vocabulary import ONLY_BRIDGED, VocabularyVerdict, compare
+from leadout.advise.vocabulary import VocabularyVerdict, compare
 from leadout.drafters.base import Drafter
 from leadout.models.base import Chunk, Model
 from leadout.models.header import Header
@@ -110,8 +110,6 @@ def preview(
         obstacle = f"the target is {ours.problem}"
     elif _is_same_file(target.path, draft.path):
         obstacle = "target and draft are the same file, so drafting costs as much as it saves"
-    elif not vocabulary.is_usable:
-        obstacle = f"the draft is {vocabulary.text}; {ONLY_BRIDGED}"
     elif memory.fit == "too large":
         obstacle = memory.explain()
     return Preview(
@@ -152,13 +150,9 @@ def report(seen: Preview, prediction: Prediction | None, obstacle: str = "") -> 
         return CheckReport(
             preview=seen,
             prediction=None,
-            verdict=Verdict(advice="cannot", sentence=f"{_cannot(why)}: {why}."),
+            verdict=Verdict(advice="cannot", sentence=f"Cannot be used: {why}."),
         )
     return CheckReport(preview=seen, prediction=prediction, verdict=verdict_of(prediction))
-
-
-def _cannot(why: str) -> str:
-    return "Cannot be predicted" if why.endswith(ONLY_BRIDGED) else "Cannot be used"
 
 
 def verdict_of(prediction: Prediction) -> Verdict:

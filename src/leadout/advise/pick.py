@@ -15,7 +15,7 @@ from leadout.advise.plan import MemoryPlan, plan_memory, shown
 from leadout.advise.predict import Prediction
 from leadout.advise.speed import BASES, Basis, SpeedPlan, best_speedup, estimated_costs, likely_acceptance
 from leadout.advise.verdict import Verdict, decide, decide_lookups
-from leadout.advise.vocabulary import ONLY_BRIDGED, VocabularyVerdict, compare
+from leadout.advise.vocabulary import VocabularyVerdict, compare
 from leadout.core.cost import CostTable
 from leadout.errors import LeadoutError
 from leadout.models.header import Header, read_header
@@ -187,9 +187,6 @@ class Picker:
             memory = self._memory(header)
         except LeadoutError as error:  # it changed at this moment
             return Candidate(name=found.name, facts=facts, reason=str(error))
-        if not vocabulary.is_usable:
-            reason = f"{vocabulary.text}; {ONLY_BRIDGED}"
-            return Candidate(name=found.name, facts=facts, reason=reason, vocabulary=vocabulary.text)
         if memory.fit != "fits":
             return Candidate(
                 name=found.name,

@@ -71,7 +71,9 @@ class Prediction:
     target_s : float
         A plain round.
     draft_s : float
-        A draft pass; 0 without a draft model.
+        A drafted token; 0 without a draft model.
+    draft : str
+        The draft model and, over a bridge, the way; "" without one.
     """
 
     kinds: tuple[KindPrediction, ...]
@@ -80,6 +82,7 @@ class Prediction:
     agreement: float | None
     target_s: float
     draft_s: float
+    draft: str = ""
 
     def to_json(self) -> dict[str, object]:
         """Plain values; `from_json` reads them."""
@@ -153,6 +156,7 @@ def predict(
         agreement=None if draft is None else draft.agreement,
         target_s=record.costs.plain_s(),
         draft_s=0.0 if draft is None else draft.draft_s,
+        draft="" if draft is None else draft_name,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 import numpy as np
@@ -23,6 +23,7 @@ from leadout.engine.params import Params
 from leadout.engine.profile import Profile
 from leadout.errors import InputError
 from leadout.models.base import Chunk, Model
+from leadout.models.conversation import Conversation
 
 Show = Callable[[str, int, int], None]
 """Told of progress: what, how many steps are done, of how many."""
@@ -30,6 +31,7 @@ Show = Callable[[str, int, int], None]
 WIDTHS = (2, 3, 4, 5, 6, 8, 12, 16)
 
 _WARM_UP = 2  # passes at the start of an answer that are not timed
+_RUN, _EVERY = 4, 8  # tokens of a draft that is timed, and tokens of an answer between two of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +90,7 @@ class DraftRecord:
     guesses : tuple of tuples of Guess
         One for each answer of the target's record, a guess for each token; that for the first is never used.
     draft_s, read_s : float
-        Seconds of a pass, and of each further token that is read in it.
+        Seconds of each drafted token, and of each further token that is read in a pass.
     reason : str
         Why it stopped guessing somewhere; "" if it did not.
     """
@@ -191,45 +193,76 @@ def record_draft(
 ) -> DraftRecord:
     """Lead a drafter along the target's answers and ask it for one token at each place.
 
+    What it costs is read off longer drafts, here and there: over a bridge the first token costs more than
+    those after it.
+
     Parameters
     ----------
     drafter : Drafter
         Its slot 0 must be free; it is asked greedily, and is never told anything but what the target said.
     """
-    passes: list[float] = []
-    readings: list[tuple[int, float]] = []
+    timings = Timings()
     told = []
     reason = ""
     for done, each in enumerate(record.answers):
         show("the draft follows", done, len(record.answers))
-        guesses, seconds = _follow(drafter, each, clock)
-        readings += [(len(each.sample.prompt), second) for second in seconds[:1]]
-        passes += seconds[_WARM_UP:]
+        conversation = each.sample.conversation
+        told.append(follow(drafter, each.sample.prompt, each.answer, timings, clock, conversation))
         reason = reason or drafter.blocked(0)
-        told.append(guesses)
         drafter.end(0)
     show("the draft follows", len(record.answers), len(record.answers))
-    draft_s = median(passes) if passes else 0.0
-    shares = [max(0.0, seconds - draft_s) / n for n, seconds in readings]
-    return DraftRecord(
-        guesses=tuple(told), draft_s=draft_s, read_s=median(shares) if shares else 0.0, reason=reason
-    )
+    return DraftRecord(guesses=tuple(told), draft_s=timings.draft_s, read_s=timings.read_s, reason=reason)
 
 
-def _follow(
-    drafter: Drafter, each: Answered, clock: Callable[[], float]
-) -> tuple[tuple[Guess, ...], list[float]]:
-    """Guesses for an answer, the first of which is empty, and the seconds of each proposal."""
-    context = [*each.sample.prompt, each.answer[0]]
-    drafter.begin(0, DraftPrompt(ids=each.sample.prompt, conversation=each.sample.conversation))
-    drafter.observe(0, each.answer[:1])
-    guesses, seconds = [Guess(confidence=0.0, stood=False)], []
+@dataclass(slots=True)
+class Timings:
+    """Seconds of a drafter's proposals: those that had a prompt to read, and of each token of others."""
+
+    readings: list[tuple[int, float]] = field(default_factory=list)
+    short: list[float] = field(default_factory=list)
+    runs: list[float] = field(default_factory=list)
+
+    def add(self, position: int, n_read: int, n_drafted: int, seconds: float) -> None:
+        """A proposal at this position of an answer, before which so much was to be read."""
+        if position == 1:
+            self.readings.append((n_read, seconds))
+        elif n_drafted > 1:
+            self.runs.append(seconds / n_drafted)
+        elif position > _WARM_UP:
+            self.short.append(seconds)
+
+    @property
+    def draft_s(self) -> float:
+        """Of a token, in runs where there are any."""
+        known = self.runs or self.short
+        return median(known) if known else 0.0
+
+    @property
+    def read_s(self) -> float:
+        """Of each token of a prompt."""
+        shares = [max(0.0, seconds - self.draft_s) / n for n, seconds in self.readings]
+        return median(shares) if shares else 0.0
+
+
+def follow(  # noqa: PLR0917
+    drafter: Drafter,
+    prompt: Sequence[int],
+    answer: Sequence[int],
+    timings: Timings,
+    clock: Callable[[], float],
+    conversation: Conversation | None = None,
+) -> tuple[Guess, ...]:
+    """A drafter's guess at every token of an answer but the first, for which there is an empty one."""
+    context = [*prompt, answer[0]]
+    drafter.begin(0, DraftPrompt(ids=prompt, conversation=conversation))
+    drafter.observe(0, answer[:1])
+    guesses = [Guess(confidence=0.0, stood=False)]
     source = RandomSource(np.random.default_rng(0))
-    for position in range(1, len(each.answer)):
+    for position in range(1, len(answer)):
         request = DraftRequest(
             slot=0,
             context=context,
-            k=1,
+            k=1 if position % _EVERY else _RUN,
             sampling=Params(temperature=0.0),
             history=History(),
             position=position,
@@ -239,13 +272,14 @@ def _follow(
         )
         started = clock()
         proposal = drafter.propose([request])[0]
-        seconds.append(max(clock() - started, 1e-9))
-        token = each.answer[position]
+        seconds = max(clock() - started, 1e-9)
+        timings.add(position, len(prompt), len(proposal.tokens), seconds)
+        token = answer[position]
         sure = proposal.confidences[0] if proposal.confidences else 0.0
         guesses.append(Guess(confidence=sure, stood=proposal.tokens[:1] == (token,)))
         context.append(token)
         drafter.observe(0, (token,))
-    return tuple(guesses), seconds
+    return tuple(guesses)
 
 
 class _Watching(Willing):

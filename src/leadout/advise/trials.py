@@ -11,9 +11,11 @@ from statistics import median
 
 import numpy as np
 
+from leadout.advise.record import Timings, follow
 from leadout.advise.ways import LONGEST, DraftTrial, PairTrial, TargetTrial, Way
 from leadout.core.cost import CostTable, speed_of
-from leadout.engine.startup import SAMPLE, TimedPasses, agreements
+from leadout.drafters.base import Drafter
+from leadout.engine.startup import SAMPLE, Agreement, TimedPasses
 from leadout.models.base import Chunk, Model
 
 Clock = Callable[[], float]
@@ -76,25 +78,23 @@ def try_target(
     return TargetTrial(way=way, costs=costs, seconds=clock() - started)
 
 
-def try_draft(model: Model, way: Way, answer: Answer, clock: Clock) -> DraftTrial:
-    """What passes of a draft model cost, and where along a target's answer it agrees."""
-    started, n_vocab = clock(), model.info.n_vocab
-    known = np.minimum(answer.text[: model.info.n_ctx], n_vocab - 1)
-    before = len(answer.text) - answer.n - 1
-    passes = TimedPasses(model, known[:-1].tolist(), before, clock)
+def try_draft(model: Model, way: Way, answer: Answer, drafter: Drafter, clock: Clock) -> DraftTrial:
+    """What a draft model costs, and where `drafter`, which drafts with it, agrees with a target's answer."""
+    started = clock()
+    passes = TimedPasses(model, sample_of(model, min(_BEFORE + _READ, model.info.n_ctx)), _BEFORE, clock)
     passes.fastest(1, 1)
-    draft_s = passes.fastest(1, _N_TIMES)
-    n_read = min(_READ, passes.n_left)
-    read_s = max(0.0, passes.fastest(n_read, _N_TIMES) - draft_s) / max(1, n_read - 1)
-    passes.fastest(passes.n_left, 1)
-    said = np.zeros((len(passes.rows), n_vocab), dtype=np.float32)
-    said[np.arange(len(said)), known[-len(said) :]] = 1.0
+    single_s, n_read = passes.fastest(1, _N_TIMES), passes.n_left
+    read_s = max(0.0, passes.fastest(n_read, _N_TIMES) - single_s) / max(1, n_read - 1)
     passes.close()
+    timings, at = Timings(), len(answer.text) - answer.n
+    guesses = follow(drafter, answer.text[:at], answer.text[at:], timings, clock)
+    drafter.end(0)
+    model.truncate(0, 0)
     return DraftTrial(
         way=way,
-        draft_s=draft_s,
+        draft_s=timings.draft_s,
         read_s=read_s,
-        agreements=agreements(said, passes.rows),
+        agreements=tuple(Agreement(confidence=each.confidence, stood=each.stood) for each in guesses[1:]),
         seconds=clock() - started,
     )
 
@@ -105,8 +105,7 @@ def try_pair(
     """Draft, verify, go back, and again: what two libraries in one process do to each other is in it."""
     costs = of_draft.costs_with(of_target.short)
     k, _ = of_draft.best(of_target.short)
-    text = sample_of(target, _BEFORE + LONGEST + 1)
-    steps = [min(token, draft.info.n_vocab - 1) for token in text]
+    text, steps = (sample_of(model, _BEFORE + LONGEST + 1) for model in (target, draft))
     verify = TimedPasses(target, text, _BEFORE, clock)
     drafting = TimedPasses(draft, steps, _BEFORE, clock)
     rounds = []

@@ -7,12 +7,14 @@ Tried are libraries, thread counts and cache formats. What is chosen leaves what
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from typing import TypeVar
 
 from leadout.advise.trials import Clock, answer_of, try_draft, try_pair, try_target
 from leadout.advise.ways import DraftTrial, PairTrial, TargetTrial, Way, fastest_target, ranked_drafts
+from leadout.drafters.base import Drafter
+from leadout.drafters.model import ModelDrafter
 from leadout.engine.startup import Startup
 from leadout.errors import LeadoutError, ProviderError
 from leadout.models.base import Model
@@ -31,6 +33,9 @@ T = TypeVar("T")
 
 Opener = Callable[[Way], Model]
 """Loads a model one way; raises LeadoutError where it cannot be run so."""
+
+Connect = Callable[[Model, Model], Drafter]
+"""Makes a drafter of a draft model for a target."""
 
 Show = Callable[[str, int, int], None]
 """Told of progress: what, how many steps are done, of how many."""
@@ -89,6 +94,7 @@ def tune(
     ways: Sequence[Way],
     open_draft: Opener | None = None,
     *,
+    connect: Connect = lambda draft, target: ModelDrafter(draft),  # noqa: ARG005
     clock: Clock,
     show: Show,
     contexts: Sequence[int] = CONTEXTS,
@@ -101,6 +107,8 @@ def tune(
         Load the models; no draft model where `open_draft` is None.
     ways : sequence of Way, length >= 1
         Libraries and threads to try, the preferred one first.
+    connect : callable
+        Makes a drafter of the draft model; as it is, for targets with its vocabulary.
     clock : callable
         Seconds that only grow.
     show : callable
@@ -121,7 +129,7 @@ def tune(
     drafts: list[DraftTrial] = []
     pairs: list[PairTrial] = []
     if open_draft is not None:
-        drafts = trials.of_draft(open_target, open_draft, ways, best)
+        drafts = trials.of_draft(open_target, open_draft, connect, ways, best)
         pairs = trials.of_pairs(open_target, open_draft, targets, drafts)
     return TuneReport(
         targets=tuple(targets),
@@ -178,21 +186,27 @@ class _Trials:
         )
 
     def of_draft(
-        self, open_target: Opener, open_draft: Opener, ways: Sequence[Way], target: TargetTrial
+        self,
+        open_target: Opener,
+        open_draft: Opener,
+        connect: Connect,
+        ways: Sequence[Way],
+        of_target: TargetTrial,
     ) -> list[DraftTrial]:
         """All ways with plain caches, and the best of them with other cache formats; best first."""
-        [answer] = self._each(
-            "the target's answer", open_target, [target.way], lambda model, _: answer_of(model, _N_ANSWER)
-        )
+        self.show("the target's answer", 0, 1)
+        with closing(open_target(of_target.way)) as target:
+            answer = answer_of(target, _N_ANSWER)
+            self.show("the target's answer", 1, 1)
 
-        def follow(model: Model, way: Way) -> DraftTrial:
-            return try_draft(model, way, answer, self.clock)
+            def attempt(model: Model, way: Way) -> DraftTrial:
+                return try_draft(model, way, answer, connect(model, target), self.clock)
 
-        found = self._each("the draft", open_draft, ways, follow)
-        self.require(found)
-        best = ranked_drafts(found, target.short)[0]
-        found += self._each("the draft's caches", open_draft, _other_caches(best.way), follow)
-        return ranked_drafts(found, target.short)
+            found = self._each("the draft", open_draft, ways, attempt)
+            self.require(found)
+            best = ranked_drafts(found, of_target.short)[0]
+            found += self._each("the draft's caches", open_draft, _other_caches(best.way), attempt)
+        return ranked_drafts(found, of_target.short)
 
     def of_pairs(
         self,
@@ -210,11 +224,11 @@ class _Trials:
         found = []
         for done, (target, draft) in enumerate(pairings):
             self.show("pairs", done, len(pairings))
-            with ExitStack() as closing:
+            with ExitStack() as stack:
                 models = []
                 for opener, way in ((open_target, target.way), (open_draft, draft.way)):
                     models.append(opener(way))
-                    closing.callback(models[-1].close)
+                    stack.callback(models[-1].close)
                 found.append(try_pair(models[0], models[1], target, draft, self.clock))
         self.show("pairs", len(pairings), len(pairings))
         return sorted(found, key=lambda pair: -pair.tokens_per_s)

@@ -1,4 +1,4 @@
-"""Whether two files' vocabularies go together: as much of a comparison as advice needs and can be kept."""
+"""How two files' vocabularies go together: as much of a comparison as advice needs and can be kept."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from leadout.models.compare import compare_tables
 from leadout.models.header import Header
 from leadout.models.token_table import table_of_header
-
-ONLY_BRIDGED = "it can draft over a bridge (--bridge), which is not predicted here"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,16 +18,13 @@ class VocabularyVerdict:
     kind : str
         See `leadout.models.compare.Kind`.
     is_same : bool
-        Whether ids mean the same, but for a few that are never proposed.
-    is_usable : bool
-        Whether drafts across them can be predicted: not yet where they go over a bridge.
+        Whether ids mean the same, but for a few that are never proposed; if not, drafts go over a bridge.
     text : str
         In words.
     """
 
     kind: str
     is_same: bool
-    is_usable: bool
     text: str
 
 
@@ -39,6 +34,5 @@ def compare(target: Header, draft: Header) -> VocabularyVerdict:
     return VocabularyVerdict(
         kind=found.kind,
         is_same=found.is_one_vocabulary,
-        is_usable=found.is_one_vocabulary,
         text=found.explain(),
     )

@@ -65,6 +65,8 @@ def _print(report: CheckReport) -> None:
         overall = "" if prediction.agreement is None else f"{prediction.agreement:.0%}"
         table.add_row("all", str(prediction.speedup), str(prediction.lookups), overall)
         table_console().print(table)
-        passes = (1000 * prediction.target_s, 1000 * prediction.draft_s)
-        print("a plain round takes {:.1f} ms, a pass of the draft {:.1f} ms".format(*passes))
+        target_ms, draft_ms = 1000 * prediction.target_s, 1000 * prediction.draft_s
+        print(
+            f"a plain round takes {target_ms:.1f} ms, a token drafted by {prediction.draft} {draft_ms:.1f} ms"
+        )
     print(report.verdict.sentence)

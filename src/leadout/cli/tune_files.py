@@ -10,9 +10,10 @@ from typing import get_args
 
 from leadout.advise.tune import Opener, Show, TuneReport, tune, ways_to_try
 from leadout.advise.ways import Way
+from leadout.drafters.base import Drafter
 from leadout.engine.memory import Memory, keep
 from leadout.errors import InputError
-from leadout.loading import is_model, load_models, profile_key
+from leadout.loading import draft_model_of, is_model, load_models, profile_key
 from leadout.models.base import Model
 from leadout.models.cpu import usable_cores
 from leadout.models.header import read_header
@@ -56,8 +57,6 @@ def tune_files(
         If the options ask for a GPU: there is nothing to choose for it yet.
     StoreError, ModelFileError, ProviderError
         If files cannot be found or run.
-    VocabularyError
-        If the draft model's vocabulary is not the target's.
     """
     options = options or GgufOptions()
     if options.n_gpu_layers != 0:
@@ -69,8 +68,12 @@ def tune_files(
     drafts = None
     if draft is not None and is_model(draft):
         drafts = resolve(draft, offline=offline, progress=progress)
-    if drafts is not None:
-        load_models(target, draft, options=options, offline=True).close()  # do they fit each other at all
+    pair = load_models(target, None if drafts is None else draft, options=options, offline=True)
+    pair.close()  # so they can be loaded, also beside each other
+
+    def connect(draft: Model, target: Model) -> Drafter:
+        return draft_model_of(replace(pair, draft=draft, target=target))
+
     ways = ways_to_try(get_args(Library), usable_cores())
     if threads:
         ways = [Way(provider=name, n_threads=n) for n in threads for name in get_args(Library)]
@@ -78,6 +81,7 @@ def tune_files(
         _opener(files, options),
         ways,
         None if drafts is None else _opener(drafts, options),
+        connect=connect,
         clock=perf_counter,
         show=show,
     )
@@ -106,8 +110,8 @@ def _keep(report: TuneReport, files: Resolved, drafts: Resolved | None, options:
 
 def _keep_costs(report: TuneReport, target: Path, draft: Path | None, options: GgufOptions) -> None:
     models = load_models(target, draft, options=options, offline=True)
-    name = "lookups" if models.draft is None else models.draft.info.name
     try:
+        name = "lookups" if models.draft is None else draft_model_of(models).name
         keep(Findings("profiles"), profile_key(models), Memory.of_startup(report.startup(), name))
     finally:
         models.close()
