@@ -48,10 +48,10 @@ class Sure:
         return draft_policy(chances, outlook.costs, outlook.rate, ks=outlook.state.ks)
 
 
-def judge(costs, *, chance=0.9, ks=range(9), n_rounds_left=10.0):
+def judge(costs, *, chance=0.9, ks=range(9), n_left=30.0):
     outlook = Outlook(
         state=RoundState(position=20, n_left=100, n_active=1, ks=ks), costs=costs, rate=1 / costs.plain_s(),
-        n_rounds_left=n_rounds_left, budget_s=0.0, allowance_s=math.inf, margin=0.0,
+        n_left=n_left, tokens_per_round=1.0, budget_s=0.0, allowance_s=math.inf, margin=0.0,
     )  # fmt: skip
     return PacedJudge(outlook, Sure(chance))
 
@@ -70,7 +70,7 @@ def test_going_on_pays_after_a_sure_run_and_not_after_a_doubtful_one():
 def test_reading_the_run_and_what_was_missed_is_charged():
     dear = replace(FREE, read_s=0.05)
     assert judge(dear).after_run("m", run_of(3, 0.99), 4) is not None
-    assert judge(dear, n_rounds_left=1.0).after_run("m", run_of(3, 0.99), 400) is None
+    assert judge(dear, n_left=3.0).after_run("m", run_of(3, 0.99), 400) is None
 
 
 def test_no_run_may_be_longer_than_the_longest_draft_or_end_at_a_length_that_is_not_allowed():

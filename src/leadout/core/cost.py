@@ -52,7 +52,7 @@ class CostTable:
     draft_s: float = 0.0
     read_s: float = 0.0
     fixed_s: float = 0.0
-    _known: dict[int, float] = field(init=False, repr=False, compare=False)
+    _seconds: dict[int, float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         is_ascending = all(a[0] < b[0] for a, b in itertools.pairwise(self.widths))
@@ -60,16 +60,19 @@ class CostTable:
             raise InputError(f"a cost table needs ascending widths from 1 on, got {self.widths!r}")
         if not all(seconds > 0 for _, seconds in self.widths):
             raise InputError(f"a cost table needs seconds above 0, got {self.widths!r}")
-        object.__setattr__(self, "_known", dict(self.widths))
+        object.__setattr__(self, "_seconds", dict(self.widths))
 
     def verify_s(self, width: int) -> float:
         """Seconds of a target pass: measured, or on the line between measured neighbours.
 
         Beyond the widest one the last two measured widths set the slope, but cost never falls there.
         """
-        known = self._known.get(width)
-        if known is not None:
-            return known
+        seconds = self._seconds.get(width)
+        if seconds is None:
+            seconds = self._seconds[width] = self._between(width)
+        return seconds
+
+    def _between(self, width: int) -> float:
         at = bisect_left(self.widths, (width, 0.0))
         if at < len(self.widths):
             (w0, s0), (w1, s1) = self.widths[at - 1], self.widths[at]

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from leadout.errors import InputError
 
@@ -69,12 +72,33 @@ class AcceptanceModel:
         mean = _sigmoid(logit / math.sqrt(1 + _PROBIT * variance))
         return Prediction(mean=mean, sd=mean * (1 - mean) * math.sqrt(variance))
 
+    def predict_many(
+        self, confidences: NDArray[np.float64], position: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The same for many tokens at once: means and standard deviations.
+
+        Parameters
+        ----------
+        confidences : float64 array, shape (n, Q)
+            Row i is of tokens at offset i.
+        position : int
+        """
+        held = np.clip(confidences, _SMALLEST, 1 - _SMALLEST)
+        x = np.empty((*held.shape, len(self.weights)))
+        x[..., 0] = 1.0
+        x[..., 1] = np.log(held / (1 - held))
+        x[..., 2] = np.log1p(np.arange(len(held)))[:, np.newaxis]
+        x[..., 3] = math.log1p(position) - _MIDDLE
+        variance = np.maximum(0.0, ((x @ np.array(self.covariance)) * x).sum(axis=-1))
+        mean = 1 / (1 + np.exp(-(x @ np.array(self.weights)) / np.sqrt(1 + _PROBIT * variance)))
+        return mean, mean * (1 - mean) * np.sqrt(variance)
+
     def learn(
         self, confidence: float, offset: int, position: int, stood: bool, *, keep: float = KEEP
     ) -> AcceptanceModel:
         """The model after a verdict on such a token; all tokens before it in the proposal stood."""
         x = _features(confidence, offset, position)
-        covariance = self.widened(1 - keep).covariance
+        covariance = _widened(self.covariance, 1 - keep)
         gain = _times(covariance, x)
         variance, logit = _dot(x, gain), _dot(self.weights, x)
         pull = _pull(logit, variance, float(stood))
@@ -82,23 +106,18 @@ class AcceptanceModel:
         spread = chance * (1 - chance)
         shrink = spread / (1 + spread * variance)
         return AcceptanceModel(
-            weights=tuple(w + g * pull for w, g in zip(self.weights, gain, strict=True)),
+            weights=tuple([w + g * pull for w, g in zip(self.weights, gain, strict=True)]),
             covariance=tuple(
-                tuple(c - shrink * g * h for c, h in zip(row, gain, strict=True))
-                for row, g in zip(covariance, gain, strict=True)
+                [
+                    tuple([c - shrink * g * h for c, h in zip(row, gain, strict=True)])
+                    for row, g in zip(covariance, gain, strict=True)
+                ]
             ),
         )
 
     def widened(self, share: float) -> AcceptanceModel:
         """As sure as the prior by this share, as sure as now by the rest; for when the text has moved on."""
-        rest = 1 - share
-        return replace(
-            self,
-            covariance=tuple(
-                tuple(rest * c + (share * PRIOR_VARIANCES[i] if i == j else 0.0) for j, c in enumerate(row))
-                for i, row in enumerate(self.covariance)
-            ),
-        )
+        return AcceptanceModel(weights=self.weights, covariance=_widened(self.covariance, share))
 
     def to_json(self) -> dict[str, object]:
         """Plain values; `from_json` reads them."""
@@ -184,6 +203,13 @@ class Calibration:
         return {"n": self.n, "brier": self.brier, "brier_of_mean": self.brier_of_mean, "reliability": table}
 
 
+def _widened(covariance: _Matrix, share: float) -> _Matrix:
+    rows = [[(1 - share) * each for each in row] for row in covariance]
+    for i, variance in enumerate(PRIOR_VARIANCES):
+        rows[i][i] += share * variance
+    return tuple(map(tuple, rows))
+
+
 def _features(confidence: float, offset: int, position: int) -> _Vector:
     held = min(max(confidence, _SMALLEST), 1 - _SMALLEST)
     return (1.0, math.log(held / (1 - held)), math.log1p(offset), math.log1p(position) - _MIDDLE)
@@ -228,7 +254,7 @@ def _quadratic(matrix: _Matrix, x: _Vector) -> float:
 
 
 def _times(matrix: _Matrix, x: _Vector) -> _Vector:
-    return tuple(_dot(row, x) for row in matrix)
+    return tuple([_dot(row, x) for row in matrix])
 
 
 def _row(values: object, n: int) -> _Vector:

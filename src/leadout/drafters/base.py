@@ -54,12 +54,40 @@ class Weighed:
     worth: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Untried:
+    """What became of a lookup's proposal that was not verified.
+
+    Parameters
+    ----------
+    drafter : str
+        Who proposed.
+    confidences : sequence of float in 0..1
+        Belief in each token of the proposal.
+    position : int
+        Of its first token in the answer.
+    stood : int
+        Tokens, from the first on, that the target said itself.
+    failed : bool
+        Whether it then said another one; if not, the proposal ended there, or was not followed further.
+    """
+
+    drafter: str
+    confidences: Sequence[float]
+    position: int
+    stood: int
+    failed: bool
+
+
 class Judge(Protocol):
     """Says for one slot in one round how much to draft; made by the schedule, asked by drafters.
 
     It decides from confidences, in order, and never from drawn tokens. Asked the same twice, it answers the
     same. Which draft lengths it may choose, it knows.
     """
+
+    def learns(self, outcome: Untried) -> None:
+        """Told before it is asked anything, of each lookup's proposal whose fate became known."""
 
     @property
     def wants_confidences(self) -> bool:
@@ -123,6 +151,9 @@ class Judge(Protocol):
 
 class Willing:
     """A judge that takes all that was asked for."""
+
+    def learns(self, outcome: Untried) -> None:
+        """Nothing."""
 
     @property
     def wants_confidences(self) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leadout.core.values import History, Proposal, Sampling
-from leadout.drafters.base import DraftPrompt, DraftRequest, Judge, Weighed
+from leadout.drafters.base import DraftPrompt, DraftRequest, Judge, Untried, Weighed
 from leadout.drafters.model import PREFILL_BATCH, ModelDrafter
 from leadout.drafters.roles import end_of_turn, matching_markers
 from leadout.drafters.token_map import TokenMap
@@ -142,6 +142,10 @@ class Patient:
 
     judge: Judge
     k: int
+
+    def learns(self, outcome: Untried) -> None:
+        """As the judge itself."""
+        self.judge.learns(outcome)
 
     @property
     def wants_confidences(self) -> bool:

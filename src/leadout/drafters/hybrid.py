@@ -15,11 +15,13 @@ from typing import Protocol
 
 from leadout.core.constraint import ahead
 from leadout.core.values import Distribution, Proposal
-from leadout.drafters.base import Drafter, DraftPrompt, DraftRequest
+from leadout.drafters.base import Drafter, DraftPrompt, DraftRequest, Willing
 from leadout.drafters.forced import credited, forced, held_to
+from leadout.drafters.untried import UntriedProposals
 from leadout.errors import InputError
 
 _NOTHING = Proposal()
+_ALL = Willing()
 
 
 class DraftModel(Drafter, Protocol):
@@ -53,6 +55,7 @@ class HybridDrafter:
         self._parts: tuple[Drafter, ...] = self._lookups if model is None else (*self._lookups, model)
         if not self._parts:
             raise InputError("a hybrid drafter needs at least one lookup or a draft model")
+        self._untried = UntriedProposals()
 
     @property
     def name(self) -> str:
@@ -61,16 +64,19 @@ class HybridDrafter:
 
     def begin(self, slot: int, prompt: DraftPrompt) -> None:
         """Tell every part."""
+        self._untried.begin(slot)
         for part in self._parts:
             part.begin(slot, prompt)
 
     def observe(self, slot: int, committed: Sequence[int]) -> None:
         """Tell every part, whoever proposed."""
+        self._untried.observe(slot, committed)
         for part in self._parts:
             part.observe(slot, committed)
 
     def end(self, slot: int) -> None:
         """Tell every part."""
+        self._untried.end(slot)
         with ExitStack() as parts:
             for part in self._parts:
                 parts.callback(part.end, slot)
@@ -93,10 +99,25 @@ class HybridDrafter:
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
         """For each request the proposal that is predicted to pay most; the model drafts them all together."""
-        best, worths = self._look_up(requests)
-        model = self._model
-        if model is None:
-            return best
+        for request in requests:
+            for outcome in self._untried.news(request.slot):
+                request.judge.learns(outcome)
+        found = self._look_up(requests)
+        best, worths = self._best_of(requests, found)
+        if self._model is not None:
+            self._draft(self._model, requests, best, worths)
+        for request, taken, proposals in zip(requests, best, found, strict=True):
+            self._watch(request, taken, proposals)
+        return best
+
+    def _draft(
+        self,
+        model: DraftModel,
+        requests: Sequence[DraftRequest],
+        best: list[Proposal],
+        worths: Sequence[float],
+    ) -> None:
+        """Let the model draft where that is worth more than the best lookup, or goes on after it."""
         with ExitStack() as walks:
             asked = []
             for at, request in enumerate(requests):
@@ -110,22 +131,40 @@ class HybridDrafter:
             drafts = model.propose([request for _, _, request in asked]) if asked else []
         for (at, run, _), draft in zip(asked, drafts, strict=True):
             best[at] = _joined(run, draft) if draft.tokens else best[at]
-        return best
 
-    def _look_up(self, requests: Sequence[DraftRequest]) -> tuple[list[Proposal], list[float]]:
-        """For each request the lookup proposal of the highest worth, or an empty one; and its worth."""
+    def _look_up(self, requests: Sequence[DraftRequest]) -> list[list[Proposal]]:
+        """For each request what is certain, and all that lookups propose, as far as constraints allow it."""
+        sure = [forced(request) for request in requests]
+        found = [[each] for each in sure]
+        asked = [replace(request, judge=_ALL) for request in requests]
+        for lookup in self._lookups:
+            for at, proposal in enumerate(lookup.propose(asked)):
+                found[at].append(credited(held_to(requests[at], proposal), sure[at]))
+        return found
+
+    def _best_of(
+        self, requests: Sequence[DraftRequest], found: Sequence[Sequence[Proposal]]
+    ) -> tuple[list[Proposal], list[float]]:
+        """For each request the proposal of the highest worth, or an empty one; and its worth."""
         best = [Proposal(drafter=self.name) for _ in requests]
         worths = [0.0] * len(requests)
-        sure = [forced(request) for request in requests]
-        for proposals in (sure, *(lookup.propose(requests) for lookup in self._lookups)):
-            for at, (request, found) in enumerate(zip(requests, proposals, strict=True)):
-                proposal = credited(held_to(request, found), sure[at])
+        for at, (request, proposals) in enumerate(zip(requests, found, strict=True)):
+            for proposal in proposals:
                 if not proposal.tokens:
                     continue
                 weighed = request.judge.weigh(proposal.drafter, proposal.confidences)
                 if weighed.worth > worths[at]:
                     best[at], worths[at] = proposal.first(weighed.k), weighed.worth
         return best, worths
+
+    def _watch(self, request: DraftRequest, taken: Proposal, proposals: Sequence[Proposal]) -> None:
+        """Of lookups that are not verified now, see what comes of their proposals."""
+        by = (taken.drafter, taken.given_by) if taken.tokens else ()
+        for proposal in proposals[1:]:
+            if proposal.drafter in by:
+                self._untried.leave(request.slot, proposal.drafter)
+            else:
+                self._untried.watch(request.slot, proposal, request.position)
 
 
 def _tail(request: DraftRequest, run: Proposal, model: DraftModel, walks: ExitStack) -> DraftRequest | None:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from leadout.core.cost import DraftPolicy, draft_policy
 from leadout.core.estimate import KEEP, AcceptanceModel
 from leadout.core.values import Proposal
-from leadout.engine.judge import Course, Mood, Outlook, chance_of
+from leadout.drafters.base import Untried
+from leadout.engine.judge import SUREST, Course, Mood, Outlook
 from leadout.engine.memory import Confidences, Memory
 
 _KEEP_LONG = 0.9995  # of what lasts, per verdict
@@ -52,7 +53,8 @@ class RequestBeliefs:
         self._missed: dict[str, float] = {}
         self._resting: dict[str, tuple[int, DraftPolicy]] = {}  # up to which round
         self._policies: dict[tuple[str, Mood], _Policy] = {}
-        self._n_learned = self._n_rounds = self._n_tokens = 0
+        self._n_learned: dict[str, int] = {}
+        self._n_rounds = self._n_tokens = 0
 
     def acceptance(self, drafter: str, mood: Mood) -> AcceptanceModel:
         """Of this drafter's tokens; the hopeful one is as unsure as time without news makes it."""
@@ -75,14 +77,14 @@ class RequestBeliefs:
         """The policy for what is known now; one that was made for nearly the same is used again."""
         ks = outlook.within(outlook.costs.draft_s)
         made = self._policies.get((drafter, mood))
-        if made is None or not self._still_holds(made, outlook, ks):
+        if made is None or not self._still_holds(made, drafter, outlook, ks):
             chances = self._typical_chances(drafter, outlook.state.position, outlook.state.ks[-1], mood)
             made = _Policy(
                 policy=draft_policy(chances, outlook.costs, outlook.rate, ks=ks),
                 ks=ks,
                 n_active=outlook.state.n_active,
                 rate=outlook.rate,
-                n_learned=self._n_learned,
+                n_learned=self._n_learned.get(drafter, 0),
                 n_rounds=self._n_rounds,
             )
             self._policies[drafter, mood] = made
@@ -108,26 +110,33 @@ class RequestBeliefs:
     def saw_verdict(self, proposal: Proposal, position: int, accepted: int) -> None:
         """So many tokens of a proposal at this position of the answer stood."""
         for offset, confidence in enumerate(proposal.confidences[: accepted + 1]):
-            name, stood = proposal.drafter_of(offset), offset < accepted
-            own, lasting = self.acceptance(name, "fair"), self._memory.acceptance_of(name)
-            self._acceptance[name] = own.learn(confidence, offset, position, stood)
-            self._memory.acceptance[name] = lasting.learn(
-                confidence, offset, position, stood, keep=_KEEP_LONG
-            )
-            self._learned_at[name] = self._n_tokens
-            self._n_learned += 1
+            self._learn(proposal.drafter_of(offset), confidence, offset, position, stood=offset < accepted)
+
+    def saw_untried(self, outcome: Untried) -> None:
+        """A lookup's proposal that was not verified has shown what it was worth."""
+        for offset, confidence in enumerate(outcome.confidences[: outcome.stood + outcome.failed]):
+            stood = offset < outcome.stood
+            self._learn(outcome.drafter, confidence, offset, outcome.position, stood=stood)
+
+    def _learn(self, drafter: str, confidence: float, offset: int, position: int, *, stood: bool) -> None:
+        own, lasting = self.acceptance(drafter, "fair"), self._memory.acceptance_of(drafter)
+        self._acceptance[drafter] = own.learn(confidence, offset, position, stood)
+        self._memory.acceptance[drafter] = lasting.learn(confidence, offset, position, stood, keep=_KEEP_LONG)
+        self._learned_at[drafter] = self._n_tokens
+        self._n_learned[drafter] = self._n_learned.get(drafter, 0) + 1
 
     def round_over(self, n_tokens: int) -> None:
         """One more round, after which the answer has this many tokens."""
         self._n_rounds += 1
         self._n_tokens = n_tokens
 
-    def _still_holds(self, made: _Policy, outlook: Outlook, ks: Sequence[int]) -> bool:
+    def _still_holds(self, made: _Policy, drafter: str, outlook: Outlook, ks: Sequence[int]) -> bool:
+        n_news = self._n_learned.get(drafter, 0) - made.n_learned
         return (
             made.ks == ks
             and made.n_active == outlook.state.n_active
             and abs(outlook.rate / made.rate - 1) < _STALE_RATE
-            and self._n_learned - made.n_learned <= made.n_learned // 8
+            and n_news <= made.n_learned // 8
             and self._n_rounds - made.n_rounds < _N_STALE_ROUNDS
         )
 
@@ -136,12 +145,8 @@ class RequestBeliefs:
         model = self.acceptance(drafter, mood)
         seen = self._memory.confidences.get(drafter) or Confidences()
         rows = [seen.typical(0), seen.typical(1)]
-        return np.array(
-            [
-                [chance_of(model.predict(each, offset, position), mood) for each in rows[min(offset, 1)]]
-                for offset in range(n)
-            ]
-        ).reshape(n, len(rows[0]))
+        means, sds = model.predict_many(np.array([rows[min(offset, 1)] for offset in range(n)]), position)
+        return means if mood == "fair" else np.minimum(SUREST, means + sds)
 
 
 def drafting(courses: Iterable[Course]) -> tuple[int, int]:

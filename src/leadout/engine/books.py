@@ -102,10 +102,9 @@ class Books:
         if judge is None:
             return
         hopeful = [course for course in judge.courses.values() if course.mood == "hopeful" and course.n_rows]
-        if hopeful or (outcome.drafted and outcome.drafter in judge.tried):
+        if hopeful:
             costs = judge.outlook.costs
-            lost_s = costs.extra_s(outcome.drafted) - outcome.accepted * costs.plain_s()
-            lost_s += outcome.draft_s if hopeful else 0.0
+            lost_s = costs.extra_s(outcome.drafted) - outcome.accepted * costs.plain_s() + outcome.draft_s
             self.explored_s = max(0.0, self.explored_s + lost_s / n_active)
 
     def close(self, request: RequestBooks) -> None:

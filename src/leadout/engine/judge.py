@@ -13,13 +13,13 @@ from typing import Literal, Protocol
 from leadout.core.cost import CostTable, DraftPolicy, best_prefix
 from leadout.core.estimate import AcceptanceModel, Prediction
 from leadout.core.values import Proposal
-from leadout.drafters.base import Judge, Weighed
+from leadout.drafters.base import Judge, Untried, Weighed
 from leadout.engine.schedule import RoundState
 
 _BARELY = 1e-9  # the worth of what is tried only to learn: less than of anything that pays
 _HOPELESS = 0.01  # a chance below which no more tokens of a lookup are looked at
-_SUREST = 0.999
-_LOOKUPS_SHARE = 0.25  # of the budget for learning: they are tried often, and there is less to learn
+SUREST = 0.999
+_STAKED = 0.1  # what a lookup's tokens have to gain beyond their cost, as a share of it: chances may be wrong
 _PATIENCE = 0.4  # of what reading a backlog costs, and up to 1 more for a large one
 _LARGE_SHARE = 0.25  # of the time that is left
 
@@ -36,6 +36,9 @@ class Beliefs(Protocol):
 
     def policy(self, drafter: str, outlook: Outlook, mood: Mood) -> DraftPolicy:
         """When drafting with this model goes on."""
+
+    def saw_untried(self, outcome: Untried) -> None:
+        """A lookup's proposal that was not verified has shown what it was worth."""
 
     def resting(self, drafter: str) -> DraftPolicy | None:
         """The policy by which this model was refused a moment ago, while it is not asked anew."""
@@ -54,8 +57,10 @@ class Outlook:
     costs : CostTable
     rate : float
         Tokens per second that a round has to match: the best that is being reached, plain decoding at least.
-    n_rounds_left : float
-        Rounds to come, over which a draft model's reading pays off.
+    n_left : float
+        Tokens to come, over which a draft model's reading pays off.
+    tokens_per_round : float
+        Of late.
     budget_s : float
         Seconds that may be lost now on drafts that are predicted to lose, for what they teach.
     allowance_s : float
@@ -67,7 +72,8 @@ class Outlook:
     state: RoundState
     costs: CostTable
     rate: float
-    n_rounds_left: float
+    n_left: float
+    tokens_per_round: float
     budget_s: float
     allowance_s: float
     margin: float
@@ -157,9 +163,14 @@ class PacedJudge:
     outlook: Outlook
     beliefs: Beliefs
     courses: dict[str, Course] = field(default_factory=dict)
-    tried: set[str] = field(default_factory=set)
     refusal: Refusal = field(default_factory=Refusal)
     lookup_worth: float = 0.0
+    forgone_s: float = 0.0
+
+    def learns(self, outcome: Untried) -> None:
+        """What lookups are worth; and what was forgone because no more might be lost."""
+        self.forgone_s += self._forgone_s(outcome)
+        self.beliefs.saw_untried(outcome)
 
     @property
     def wants_confidences(self) -> bool:
@@ -167,23 +178,16 @@ class PacedJudge:
         return True
 
     def weigh(self, drafter: str, confidences: Sequence[float]) -> Weighed:
-        """The prefix with the best predicted worth; else, within the budget, one that might be worth it."""
-        chances = self._chances(drafter, confidences, "fair")
+        """The prefix with the best predicted worth; none only to learn, as what it is worth shows anyway."""
+        chances = self._chances(drafter, confidences)
         if not chances:
             return Weighed(k=0, worth=0.0)
-        k, worth = self._best(chances)
+        k, worth = self._best(chances, self.outlook.within(0.0, 1 - chances[0]))
         if worth > self.outlook.margin:
             self.lookup_worth = max(self.lookup_worth, worth)
             return Weighed(k=k, worth=worth)
         self._refuse(drafter, chances, draft_s=0.0)
-        budget_s = _LOOKUPS_SHARE * self.outlook.budget_s
-        if budget_s <= self._extra_s(1):
-            return Weighed(k=0, worth=0.0)
-        k, worth = self._best(self._chances(drafter, confidences, "hopeful"))
-        if worth <= self.outlook.margin or self._extra_s(k) > budget_s:
-            return Weighed(k=0, worth=0.0)
-        self.tried.add(drafter)
-        return Weighed(k=k, worth=_BARELY)
+        return Weighed(k=0, worth=0.0)
 
     def promise(self, drafter: str, n_unread: int) -> float:
         """Worth of drafting by the best policy, less the share of reading that this round has to earn."""
@@ -191,16 +195,14 @@ class PacedJudge:
         if course is None:
             course = self._course(drafter, n_unread)
             self.courses[drafter] = course
-            if course.mood == "hopeful":
-                self.tried.add(drafter)
         return course.worth
 
     def after_run(self, drafter: str, run: Proposal, n_unread: int) -> Judge | None:
         """Itself, where one more pass is worth more than it costs although the run may not stand."""
         policy = self.beliefs.policy(drafter, self.outlook, "fair")
-        n, chance = len(run.tokens), math.prod(self._chances(run.drafter, run.confidences, "fair"))
-        reading = self._reading(n_unread)
-        worth = policy.gain(n, chance) - reading
+        n, chance = len(run.tokens), math.prod(self._chances(run.drafter, run.confidences))
+        gain = policy.gain(n, chance)
+        worth = gain - self._reading(n_unread, gain)
         if worth <= self.outlook.margin or not self._may_read(drafter, n_unread):
             return None
         self.courses[drafter] = Course(policy, worth, "fair", n_unread, chance=chance, n_given=n)
@@ -216,13 +218,22 @@ class PacedJudge:
         course = self._followed(drafter, confidences)
         return course.policy.goes_on(course.n_given + len(confidences), course.chance)
 
-    def _chances(self, drafter: str, confidences: Sequence[float], mood: Mood) -> list[float]:
+    def _forgone_s(self, outcome: Untried) -> float:
+        """Seconds that a proposal would have gained that risked more than may be lost; negative if none."""
+        chances, ks = self._chances(outcome.drafter, outcome.confidences), self.outlook.state.ks
+        allowed = self.outlook.within(0.0, 1 - chances[0])
+        k, worth = self._best(chances, ks)
+        if k in allowed or worth <= self.outlook.margin:
+            return 0.0
+        return min(k, outcome.stood) * self.outlook.costs.plain_s() - self._extra_s(k)
+
+    def _chances(self, drafter: str, confidences: Sequence[float]) -> list[float]:
         """Chances of a lookup's tokens, to where it becomes hopeless."""
-        model = self.beliefs.acceptance(drafter, mood)
+        model = self.beliefs.acceptance(drafter, "fair")
         chances: list[float] = []
         together, position = 1.0, self.outlook.state.position
         for offset, confidence in enumerate(confidences[: self.outlook.state.ks[-1]]):
-            chance = chance_of(model.predict(confidence, offset, position), mood)
+            chance = model.predict(confidence, offset, position).mean
             chances.append(chance)
             together *= chance
             if together < _HOPELESS or (offset == 0 and self._most(chance) <= self.outlook.margin):
@@ -234,10 +245,8 @@ class PacedJudge:
         outlook = self.outlook
         return max(k * chance - outlook.rate * outlook.costs.extra_s(k) for k in outlook.state.ks)
 
-    def _best(self, chances: Sequence[float]) -> tuple[int, float]:
-        outlook = self.outlook
-        ks = outlook.within(0.0, 1 - chances[0])
-        return best_prefix(chances, outlook.costs, outlook.rate, ks=ks)
+    def _best(self, chances: Sequence[float], ks: Sequence[int]) -> tuple[int, float]:
+        return best_prefix(chances, self.outlook.costs, (1 + _STAKED) * self.outlook.rate, ks=ks)
 
     def _course(self, drafter: str, n_unread: int) -> Course:
         outlook = self.outlook
@@ -245,15 +254,14 @@ class PacedJudge:
         if rested is not None:
             return self._refused(rested, n_unread)
         policy = self.beliefs.policy(drafter, outlook, "fair")
-        reading = self._reading(n_unread)
-        worth = policy.worth - reading
+        worth = policy.worth - self._reading(n_unread, policy.worth)
         if worth > outlook.margin and self._may_read(drafter, n_unread):
             return Course(policy, worth, "fair", n_unread)
         self._refuse_model(drafter, policy, n_unread if policy.worth > 0 else 0)
         cost_s = outlook.costs.drafting_s(1, n_unread) + self._extra_s(1)
         if cost_s <= outlook.budget_s:
             hopeful = self.beliefs.policy(drafter, outlook, "hopeful")
-            if hopeful.worth - reading > outlook.margin:
+            if hopeful.worth - self._reading(n_unread, hopeful.worth) > outlook.margin:
                 return Course(hopeful, _BARELY, "hopeful", n_unread)
         return self._refused(policy, n_unread)
 
@@ -271,14 +279,18 @@ class PacedJudge:
         backlog_s = (n_unread - 1) * outlook.costs.read_s
         if backlog_s <= outlook.allowance_s:
             return True
-        left_s = outlook.n_rounds_left * outlook.costs.plain_s()
+        left_s = outlook.n_left / outlook.tokens_per_round * outlook.costs.plain_s()
         patience = _PATIENCE + min(1.0, backlog_s / (_LARGE_SHARE * left_s))
         return self.beliefs.missed(drafter) >= patience * outlook.rate * backlog_s
 
-    def _reading(self, n_unread: int) -> float:
-        """Tokens lost to reading: all of what every round reads, and this round's share of a backlog."""
+    def _reading(self, n_unread: int, worth: float) -> float:
+        """Tokens lost to reading: all of what every round reads, and this round's share of a backlog.
+
+        The more a round is worth the fewer there will be to share it.
+        """
         n_usual = min(1, n_unread - 1)
-        n_charged = n_usual + (n_unread - 1 - n_usual) / max(1.0, self.outlook.n_rounds_left)
+        n_rounds = self.outlook.n_left / max(self.outlook.tokens_per_round, 1 + worth)
+        n_charged = n_usual + (n_unread - 1 - n_usual) / max(1.0, n_rounds)
         return self.outlook.rate * self.outlook.costs.read_s * n_charged
 
     def _extra_s(self, k: int) -> float:
@@ -318,7 +330,7 @@ class PacedJudge:
 
 def chance_of(found: Prediction, mood: Mood) -> float:
     """The chance to reckon with."""
-    return found.mean if mood == "fair" else min(_SUREST, found.mean + found.sd)
+    return found.mean if mood == "fair" else min(SUREST, found.mean + found.sd)
 
 
 def expected_left(n_answered: int, n_left: int, usual_length: float) -> float:

@@ -118,7 +118,8 @@ class PacedSchedule(Schedule):
             state=state,
             costs=costs,
             rate=n_active * books.rate(costs.plain_s()),
-            n_rounds_left=left / books.tokens_per_round,
+            n_left=left,
+            tokens_per_round=books.tokens_per_round,
             allowance_s=allowance_s,
             budget_s=min(n_active * self._books.budget_s(left_s), allowance_s),
             margin=_MARGIN if books.n_since_plain < _N_UNSEEN else _MARGIN_UNSEEN,
@@ -159,6 +160,7 @@ class PacedSchedule(Schedule):
                 request.refusal = judge.refusal
         self._books.add(outcome, judge, n_active)
         request.books.add(outcome, forecast, judge, n_active)
+        request.books.lost_s -= 0.0 if judge is None else judge.forgone_s / n_active
         request.beliefs.round_over(request.books.n_tokens)
         request.judge = request.proposal = request.forecast = None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from leadout.checks import check_number, check_whole
 from leadout.core.values import Proposal
-from leadout.drafters.base import Judge, Weighed
+from leadout.drafters.base import Judge, Untried, Weighed
 from leadout.engine.schedule import MAX_K, RoundState, Schedule
 
 
@@ -24,6 +24,9 @@ class ThresholdJudge:
 
     threshold: float
     ks: Sequence[int]
+
+    def learns(self, outcome: Untried) -> None:
+        """Nothing."""
 
     @property
     def wants_confidences(self) -> bool:
