@@ -141,3 +141,13 @@ def test_uncertainty_is_the_quadratic_form_of_the_covariance():
     mean = 1 / (1 + np.exp(-logit / np.sqrt(1 + np.pi / 8 * variance)))
     assert found.mean == pytest.approx(mean)
     assert found.sd == pytest.approx(mean * (1 - mean) * np.sqrt(variance))
+
+
+def test_many_tokens_are_predicted_as_one_by_one():
+    model = taught(AcceptanceModel(), [(0.9, True), (0.8, False), (0.99, True)])
+    confidences = np.array([[0.0, 0.4, 1.0], [0.5, 0.9, 0.99], [0.2, 0.3, 0.7]])
+    means, sds = model.predict_many(confidences, 17)
+    for offset, row in enumerate(confidences):
+        for at, confidence in enumerate(row):
+            one = model.predict(confidence, offset, 17)
+            assert (means[offset, at], sds[offset, at]) == pytest.approx((one.mean, one.sd), abs=1e-12)

@@ -278,6 +278,9 @@ class WantsConfidences:
 
     wants_confidences = True
 
+    def learns(self, outcome):
+        raise AssertionError
+
     def weigh(self, drafter, confidences):
         raise AssertionError
 

@@ -36,6 +36,10 @@ class Scale:
     tail: object = None
     wants_confidences: bool = True
     asked: list = field(default_factory=list)
+    learned: list = field(default_factory=list)
+
+    def learns(self, outcome):
+        self.learned.append(outcome)
 
     def weigh(self, drafter, confidences):
         worth = self.worths.get(drafter, 0.0)
@@ -55,6 +59,19 @@ class Scale:
     def goes_on(self, drafter, confidences):
         self.asked.append((drafter, tuple(confidences)))
         return len(confidences) < self.longest
+
+
+def outcomes_of_lookups(drafter, *committed, worths=None):
+    """What the judges of the rounds of one request learn, when these tokens are committed in turn."""
+    learned, context = [], [1]
+    drafter.begin(0, DraftPrompt(ids=[1]))
+    for position, tokens in enumerate((*committed, [])):
+        judge = Scale(worths=(worths or {}) if position == 1 else {}, learned=learned)
+        drafter.propose([request(list(context), 3, judge=judge, position=len(context) - 1)])
+        drafter.observe(0, tokens)
+        context += tokens
+    drafter.end(0)
+    return [(each.drafter, each.position, each.stood, each.failed) for each in learned]
 
 
 def request(context, k, slot=0, **changes):
@@ -337,3 +354,15 @@ def test_slots_run_together_and_say_what_they_say_alone():
 def test_hybrid_without_parts_is_refused():
     with pytest.raises(InputError, match="needs at least one lookup or a draft model"):
         HybridDrafter([])
+
+
+def test_what_became_of_a_lookup_that_was_not_verified_is_told_to_the_judge():
+    drafter = HybridDrafter([lookup("a", 4, 5, 6), lookup("b", 4, 9)])
+    told = outcomes_of_lookups(drafter, [4], [5], [6])
+    assert told == [("b", 0, 1, True), ("a", 0, 3, False), ("b", 2, 0, True)]
+    assert outcomes_of_lookups(drafter) == []  # nothing of the last request is left
+
+
+def test_of_a_lookup_that_is_verified_nothing_more_is_watched():
+    drafter = HybridDrafter([lookup("a", 4, 5, 6)])
+    assert outcomes_of_lookups(drafter, [4], [5], worths={"a": 1.0}) == [("a", 0, 1, False)]

@@ -10,6 +10,7 @@ import numpy as np
 
 from leadout.core.cost import CostTable
 from leadout.core.values import Proposal
+from leadout.drafters.untried import UntriedProposals
 from leadout.engine.events import Round
 from leadout.engine.schedule import RoundState
 from leadout.engine.startup import Agreement, Startup
@@ -80,9 +81,10 @@ class Run:
 
 def simulate(schedule, told, costs, *, rng, kind="model", n_prompt=16, noise=0.03, ks=None, slot=0):
     """One request of a schedule against an answer; a round's cost follows from the table."""
-    run, held, drafter = Run(), 0, "sim"
+    run, held, drafter, untried = Run(), 0, "sim", UntriedProposals()
     wrong = np.random.default_rng(5)
     schedule.begin(slot)
+    untried.begin(slot)
     while run.tokens < len(told):
         at, left = run.tokens, len(told) - run.tokens
         limit = min(schedule.plan(slot), left - 1) if at else 0
@@ -96,7 +98,11 @@ def simulate(schedule, told, costs, *, rng, kind="model", n_prompt=16, noise=0.0
                 for i in range(allowed[-1])
             ]
             if kind == "lookup":
+                for outcome in untried.news(slot):
+                    judge.learns(outcome)
                 n = judge.weigh(drafter, seen).k
+                guess = Proposal(tokens=(0,) * len(seen), drafter=drafter, confidences=tuple(seen))
+                untried.leave(slot, drafter) if n else untried.watch(slot, guess, at)
             else:
                 n, passes = draft(judge, drafter, unread, seen)
                 draft_s = costs.drafting_s(passes, unread)
@@ -106,6 +112,7 @@ def simulate(schedule, told, costs, *, rng, kind="model", n_prompt=16, noise=0.0
         forecast = schedule.forecast(slot, proposal)
         accepted = next((i for i in range(k) if not told.stands[at + i]), k)
         held = min(held, n_prompt + at + accepted)
+        untried.observe(slot, [0 if told.stands[i] else 1 for i in range(at, at + accepted + 1)])
         factor = 1 + noise * rng.standard_normal()
         verify_s = costs.verify_s(k + 1) * factor
         schedule.observe(

@@ -1,6 +1,7 @@
 """The paced schedule against the best there was: simulated pairs with measured costs and given acceptance."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from simulated import TABLES, answer, best_fixed, first_measurement, perfect, si
 from leadout.core.cost import CostTable
 from leadout.core.estimate import Calibration
 from leadout.core.values import Proposal
+from leadout.drafters.base import Untried
 from leadout.engine.events import Round
 from leadout.engine.memory import Memory, keep, recall
 from leadout.engine.pace import PacedSchedule
@@ -242,8 +244,8 @@ def test_a_short_answer_takes_what_is_nearly_sure_and_nothing_doubtful():
     """A failed draft costs more than a short answer may lose, but one that is sure hardly ever fails."""
     judge = paced_judge(table("Q4_K_M llama"), n_left=6)
     assert judge.weigh("suffix", [0.97] * 8).k >= 3
-    assert judge.weigh("suffix", [0.62] * 8).k == 0
-    assert paced_judge(table("Q4_K_M llama"), n_left=400).weigh("suffix", [0.62] * 8).k > 0
+    assert judge.weigh("suffix", [0.68] * 8).k == 0
+    assert paced_judge(table("Q4_K_M llama"), n_left=400).weigh("suffix", [0.68] * 8).k > 0
 
 
 def test_a_long_text_is_not_read_for_a_model_while_lookups_serve_as_well():
@@ -268,7 +270,7 @@ def test_a_long_text_is_read_once_enough_was_missed_for_not_having_read_it():
     asked = []
     for i in range(120):
         judge = paced.judge(0, RoundState(position=5 + i, n_left=2000, n_active=1, ks=range(9)))
-        asked.append(judge.promise("sim", 1500 + i) > 0)
+        asked.append(judge.promise("sim", 600 + i) > 0)
         if asked[-1]:
             break
         paced.forecast(0, Proposal())
@@ -309,3 +311,47 @@ def test_costs_of_a_shared_pass_are_told_once():
         paced.observe(slot, shared)
     assert paced.memory.profile.costs_of(2).verify_s(1) == pytest.approx(0.5)
     assert paced.memory.profile.costs.verify_s(1) == pytest.approx(0.084)
+
+
+def untried(*, stood, n=8, failed=False):
+    return Untried(drafter="suffix", confidences=(0.95,) * n, position=5, stood=stood, failed=failed)
+
+
+def test_drafting_goes_on_after_a_loss_once_it_would_have_gained_as_much():
+    costs = table("Q4_K_M ik")
+    paced = PacedSchedule(Memory(profile=Profile(costs)))
+    paced.begin(0)
+
+    def judge():
+        return paced.judge(0, RoundState(position=5, n_left=90, n_active=1, ks=range(9)))
+
+    def over(judge, drafted=0):
+        proposal = Proposal(tokens=(0,) * drafted, drafter="suffix", confidences=(0.95,) * drafted)
+        paced.forecast(0, proposal)
+        lost = plain_round(costs.verify_s(1 + drafted), drafted=drafted, drafter="suffix")
+        paced.observe(0, replace(lost, accepted=0, emitted=1))
+
+    first = judge()
+    assert first.weigh("suffix", [0.95] * 8).k > 1
+    over(first, drafted=5)
+    for _ in range(10):
+        refused = judge()
+        assert refused.weigh("suffix", [0.95] * 8).k == 0
+        over(refused)
+    learning = judge()
+    learning.learns(untried(stood=8))
+    over(learning)
+    assert judge().weigh("suffix", [0.95] * 8).k > 1
+
+
+def test_lookups_that_keep_failing_unverified_are_believed_less():
+    def believed(*outcomes):
+        paced = PacedSchedule(Memory(profile=Profile(table("Q4_K_M ik"))))
+        paced.begin(0)
+        judge = paced.judge(0, RoundState(position=5, n_left=90, n_active=1, ks=range(9)))
+        for each in outcomes:
+            judge.learns(each)
+        return judge.weigh("suffix", [0.8] * 8).worth
+
+    assert believed(*[untried(stood=0, failed=True)] * 20) == 0
+    assert believed(*[untried(stood=8)] * 5) > believed() > 0

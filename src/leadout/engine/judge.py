@@ -19,7 +19,9 @@ from leadout.engine.schedule import RoundState
 _BARELY = 1e-9  # the worth of what is tried only to learn: less than of anything that pays
 _HOPELESS = 0.01  # a chance below which no more tokens of a lookup are looked at
 SUREST = 0.999
-_STAKED = 0.1  # what a lookup's tokens have to gain beyond their cost, as a share of it: chances may be wrong
+_STAKED = (
+    0.07  # what a lookup's tokens have to gain beyond their cost, as a share of it: chances may be wrong
+)
 _PATIENCE = 0.4  # of what reading a backlog costs, and up to 1 more for a large one
 _LARGE_SHARE = 0.25  # of the time that is left
 
@@ -145,7 +147,7 @@ class Refusal:
                 f"reading {self.n_to_read} tokens with the draft {self.drafter} would cost more than it is "
                 "predicted to gain"
             )
-        if self.speed >= 1:
+        if round(self.speed, 2) >= 1:
             return f"drafting is predicted to gain next to nothing here ({self.speed:.2f}x)"
         return f"drafting is predicted to give {self.speed:.2f}x here"
 
