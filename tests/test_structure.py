@@ -22,7 +22,8 @@ ALLOWED = {
     "testing": "errors checks core models drafters engine",
     "proof": "errors checks core models drafters engine",
     "loading": "errors checks folders core models drafters engine store advise",
-    "bench": "errors checks folders core models drafters constraints engine store loading testing proof",
+    "bench": "errors checks folders core models drafters constraints engine store loading testing proof"
+    " advise",
     "advise": "errors checks folders core models drafters engine store",
     "launch": "errors checks folders models store probe",
     "probe": "errors checks proof bench",

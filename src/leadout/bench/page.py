@@ -44,7 +44,11 @@ HINDSIGHT = ("in hindsight", "best fixed choice", "its speed", "auto", "share of
 PREDICTIONS = ("acceptance predicted for", "verdicts", "Brier", "of the running mean", "better by")
 
 
-def page(runs: Sequence[StandardRun], records: Mapping[str, Mapping[str, Any]]) -> str:
+def page(
+    runs: Sequence[StandardRun],
+    records: Mapping[str, Mapping[str, Any]],
+    checked: Mapping[str, Any] | None = None,
+) -> str:
     """The page as text.
 
     Parameters
@@ -52,6 +56,8 @@ def page(runs: Sequence[StandardRun], records: Mapping[str, Mapping[str, Any]]) 
     runs : sequence of StandardRun
     records : mapping of run name to record
         Those that are missing are said to be so.
+    checked : mapping or None
+        The record of `leadout.bench.predictions`.
     """
     parts = [HEAD]
     for run in runs:
@@ -60,6 +66,8 @@ def page(runs: Sequence[StandardRun], records: Mapping[str, Mapping[str, Any]]) 
             parts += _run(run, records[run.name])
         else:
             parts.append(f"Not measured yet: `make bench` writes `benchmarks/{run.name}.json`.\n")
+    if checked is not None:
+        parts += _checked(checked)
     return "\n".join(parts)
 
 
@@ -73,8 +81,9 @@ def read_records(runs: Sequence[StandardRun], folder: Path) -> dict[str, dict[st
 
 def write_page(root: Path = Path()) -> None:
     """Make the page anew from what is under `root`."""
-    runs = read_set()
-    (root / PAGE).write_text(page(runs, read_records(runs, root / FOLDER)), encoding="utf-8")
+    runs, file = read_set(), root / FOLDER / "predictions.json"
+    checked = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+    (root / PAGE).write_text(page(runs, read_records(runs, root / FOLDER), checked), encoding="utf-8")
 
 
 def _run(run: StandardRun, record: Mapping[str, Any]) -> Iterator[str]:
@@ -160,6 +169,29 @@ def _predictions(held_out: Mapping[str, Any] | None) -> Iterator[str]:
             ("predicted", "stood", "tokens"),
             [(f"{row['predicted']:.2f}", f"{row['stood']:.2f}", str(row["n"])) for row in table],
         )
+
+
+def _checked(record: Mapping[str, Any]) -> Iterator[str]:
+    figures = record["figures"]
+    error, n_wrong = f"{figures['median_error']:.0%}", figures["n_wrong"]
+    yield "## What a check predicts, and what is measured then\n"
+    yield (
+        "`leadout check`, and then `leadout bench` with prompts that the check does not have: means over six "
+        f"workloads, as multiples of plain decoding's speed. Median error {error}; wrong about whether "
+        f"drafting pays at all, by more than 5 %: {n_wrong}. "
+        f"leadout {record['commit'] or ''}, {record['date'][:10]}; "
+        "[predictions.json](../benchmarks/predictions.json).\n"
+    )
+    rows = [
+        (
+            each["pair"],
+            f"{each['predicted']:.2f} ({each['low']:.2f}-{each['high']:.2f})",
+            f"{each['measured']:.2f}",
+            f"{each['error']:.0%}",
+        )
+        for each in figures["pairs"]
+    ]
+    yield from _table(("pair", "predicted", "measured", "error"), rows)
 
 
 def _memory(remembering: Mapping[str, Any] | None) -> Iterator[str]:
