@@ -67,7 +67,7 @@ def test_hindsight_predictions_and_memory_are_worked_out_from_the_run(tmp_path):
     for workload in ("chat", "agent"):
         seen = figures["hindsight"][workload]
         assert seen["oracle"] >= seen["best"] >= seen["fixed"]["plain"] == 1.0
-        assert seen["share"] == seen["reached"] / seen["best"]
+        assert seen["share"] == seen["by_costs"] / seen["best"]
         assert {"draft k=1", "suffix k=8", "ngram k=15"} <= set(seen["fixed"])
     assert figures["complete"]
     assert set(figures["costs"]["run"]["verify_ms_by_width"]) >= {"1", "2", "8", "16"}

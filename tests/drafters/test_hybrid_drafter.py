@@ -43,7 +43,7 @@ class Scale:
 
     def weigh(self, drafter, confidences):
         worth = self.worths.get(drafter, 0.0)
-        return Weighed(k=len(confidences) if worth else 0, worth=worth)
+        return Weighed(k=min(self.longest, len(confidences)) if worth else 0, worth=worth)
 
     def promise(self, drafter, n_unread):
         self.asked.append((drafter, n_unread))
@@ -61,17 +61,20 @@ class Scale:
         return len(confidences) < self.longest
 
 
-def outcomes_of_lookups(drafter, *committed, worths=None):
-    """What the judges of the rounds of one request learn, when these tokens are committed in turn."""
+def outcomes_of_lookups(drafter, *committed, worths=None, longest=64):
+    """What the judges of the rounds of one request learn, when these tokens are committed in turn.
+
+    The second round may verify lookups.
+    """
     learned, context = [], [1]
     drafter.begin(0, DraftPrompt(ids=[1]))
     for position, tokens in enumerate((*committed, [])):
-        judge = Scale(worths=(worths or {}) if position == 1 else {}, learned=learned)
+        judge = Scale(worths=(worths or {}) if position == 1 else {}, longest=longest, learned=learned)
         drafter.propose([request(list(context), 3, judge=judge, position=len(context) - 1)])
         drafter.observe(0, tokens)
         context += tokens
     drafter.end(0)
-    return [(each.drafter, each.position, each.stood, each.failed) for each in learned]
+    return [(each.drafter, each.position, each.verified, each.stood, each.failed) for each in learned]
 
 
 def request(context, k, slot=0, **changes):
@@ -359,10 +362,19 @@ def test_hybrid_without_parts_is_refused():
 def test_what_became_of_a_lookup_that_was_not_verified_is_told_to_the_judge():
     drafter = HybridDrafter([lookup("a", 4, 5, 6), lookup("b", 4, 9)])
     told = outcomes_of_lookups(drafter, [4], [5], [6])
-    assert told == [("b", 0, 1, True), ("a", 0, 3, False), ("b", 2, 0, True)]
+    assert told == [("b", 0, 0, 1, True), ("a", 0, 0, 3, False), ("b", 2, 0, 0, True)]
     assert outcomes_of_lookups(drafter) == []  # nothing of the last request is left
 
 
-def test_of_a_lookup_that_is_verified_nothing_more_is_watched():
+@pytest.mark.parametrize(
+    ("committed", "told"),
+    [
+        ([[4], [5], [6]], [("a", 0, 0, 3, False)]),  # not verified at all
+        ([[7], [4], [5, 6]], [("a", 0, 0, 0, True), ("a", 1, 1, 3, False)]),  # verified: one of three
+        ([[7], [4], [9]], [("a", 0, 0, 0, True), ("a", 1, 1, 1, True)]),
+        ([[7], [9], [9]], [("a", 0, 0, 0, True), ("a", 2, 0, 0, True)]),  # it failed where it was verified
+    ],
+)
+def test_what_is_not_verified_of_a_lookup_is_watched(committed, told):
     drafter = HybridDrafter([lookup("a", 4, 5, 6)])
-    assert outcomes_of_lookups(drafter, [4], [5], worths={"a": 1.0}) == [("a", 0, 1, False)]
+    assert outcomes_of_lookups(drafter, *committed, worths={"a": 1.0}, longest=1) == told

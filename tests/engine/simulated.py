@@ -102,7 +102,7 @@ def simulate(schedule, told, costs, *, rng, kind="model", n_prompt=16, noise=0.0
                     judge.learns(outcome)
                 n = judge.weigh(drafter, seen).k
                 guess = Proposal(tokens=(0,) * len(seen), drafter=drafter, confidences=tuple(seen))
-                untried.leave(slot, drafter) if n else untried.watch(slot, guess, at)
+                untried.watch(slot, guess, at, n)
             else:
                 n, passes = draft(judge, drafter, unread, seen)
                 draft_s = costs.drafting_s(passes, unread)

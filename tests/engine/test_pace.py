@@ -314,7 +314,9 @@ def test_costs_of_a_shared_pass_are_told_once():
 
 
 def untried(*, stood, n=8, failed=False):
-    return Untried(drafter="suffix", confidences=(0.95,) * n, position=5, stood=stood, failed=failed)
+    return Untried(
+        drafter="suffix", confidences=(0.95,) * n, position=5, verified=0, stood=stood, failed=failed
+    )
 
 
 def test_drafting_goes_on_after_a_loss_once_it_would_have_gained_as_much():

@@ -28,8 +28,11 @@ class LookBack:
         The speed of every such choice.
     reached : float or None
         What `auto` measured, all answers together; None where it did not take part.
+    by_costs : float or None
+        Of the rounds that it made, with passes of the target by the run's costs: what it decided, apart from
+        what the machine did meanwhile.
     share : float or None
-        `reached` as a share of `best`.
+        `by_costs` as a share of `best`.
     """
 
     oracle: float
@@ -37,6 +40,7 @@ class LookBack:
     best: float
     fixed: dict[str, float]
     reached: float | None
+    by_costs: float | None
     share: float | None
 
 
@@ -59,13 +63,21 @@ def look_back_at(
         seen = look_back(answers, costs)
         if seen is None:
             continue
-        reached = report.total_speedup(run, workload, AUTO, plain)
+        by_costs = _by_costs(run, workload, costs)
         found[workload] = LookBack(
             oracle=seen.oracle,
             best_fixed=seen.best_fixed,
             best=seen.best,
             fixed=seen.fixed,
-            reached=reached,
-            share=None if reached is None else reached / seen.best,
+            reached=report.total_speedup(run, workload, AUTO, plain),
+            by_costs=by_costs,
+            share=None if by_costs is None else by_costs / seen.best,
         )
     return found
+
+
+def _by_costs(run: Run, workload: str, costs: CostTable) -> float | None:
+    answers = [each for each in run.answers if (each.workload, each.contender) == (workload, AUTO)]
+    rounds = [each for taken in answers for each in taken.answer.rounds[1:]]
+    seconds = sum(costs.verify_s(each.drafted + 1) + each.draft_s + each.other_s for each in rounds)
+    return sum(each.emitted for each in rounds) * costs.plain_s() / seconds if rounds else None

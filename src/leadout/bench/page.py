@@ -25,7 +25,8 @@ costs and the acceptance it goes by are learned in the run, no text is.
 
 *In hindsight* says what the run would have allowed: from the answers, what each drafter would have
 proposed at every token, and the costs measured in the same run, the speed of every fixed choice is
-worked out, and that of an oracle that knows the future, which nothing real can reach. *Acceptance
+worked out, that of the rounds that `auto` made, and that of an oracle that knows the future, which
+nothing real can reach; *auto measured* has in it what the machine did meanwhile. *Acceptance
 predicted* holds each workload out in turn: a predictor that learned from the others is scored on it
 (Brier score, lower is better) against always predicting the share that stood so far.
 """
@@ -40,7 +41,15 @@ SPEEDS = (
     "acceptance",
     "same text",
 )
-HINDSIGHT = ("in hindsight", "best fixed choice", "its speed", "auto", "share of it", "oracle")
+HINDSIGHT = (
+    "in hindsight",
+    "best fixed choice",
+    "its speed",
+    "auto",
+    "share of it",
+    "auto measured",
+    "oracle",
+)
 PREDICTIONS = ("acceptance predicted for", "verdicts", "Brier", "of the running mean", "better by")
 
 
@@ -137,8 +146,9 @@ def _hindsight(hindsight: Mapping[str, Any]) -> Iterator[str]:
                 workload.replace("_", " "),
                 each["best_fixed"],
                 f"{each['best']:.2f}",
-                _NONE if each["reached"] is None else f"{each['reached']:.2f}",
+                _NONE if each["by_costs"] is None else f"{each['by_costs']:.2f}",
                 _NONE if each["share"] is None else f"{each['share']:.0%}",
+                _NONE if each["reached"] is None else f"{each['reached']:.2f}",
                 f"{each['oracle']:.2f}",
             )
             for workload, each in hindsight.items()

@@ -46,15 +46,16 @@ def look_back_table(looks_back: Mapping[str, LookBack]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("in hindsight")
     table.add_column("best fixed choice")
-    for heading in ("its speed", "auto", "share of it", "oracle"):
+    for heading in ("its speed", "auto", "share of it", "auto measured", "oracle"):
         table.add_column(heading, justify="right")
     for workload, each in looks_back.items():
         table.add_row(
             workload,
             each.best_fixed,
             f"{each.best:.2f}",
-            _NONE if each.reached is None else f"{each.reached:.2f}",
+            _NONE if each.by_costs is None else f"{each.by_costs:.2f}",
             _NONE if each.share is None else f"{each.share:.0%}",
+            _NONE if each.reached is None else f"{each.reached:.2f}",
             f"{each.oracle:.2f}",
         )
     return table

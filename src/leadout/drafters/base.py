@@ -56,7 +56,7 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Untried:
-    """What became of a lookup's proposal that was not verified.
+    """What became of a lookup's proposal that was not verified, or not to its end.
 
     Parameters
     ----------
@@ -66,15 +66,18 @@ class Untried:
         Belief in each token of the proposal.
     position : int
         Of its first token in the answer.
+    verified : int
+        Tokens, from the first on, whose fate is known otherwise.
     stood : int
-        Tokens, from the first on, that the target said itself.
+        Tokens, from the first on, that the target said.
     failed : bool
-        Whether it then said another one; if not, the proposal ended there, or was not followed further.
+        Whether it then said another one; if not, the proposal ended there.
     """
 
     drafter: str
     confidences: Sequence[float]
     position: int
+    verified: int
     stood: int
     failed: bool
 

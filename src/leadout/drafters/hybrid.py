@@ -158,13 +158,11 @@ class HybridDrafter:
         return best, worths
 
     def _watch(self, request: DraftRequest, taken: Proposal, proposals: Sequence[Proposal]) -> None:
-        """Of lookups that are not verified now, see what comes of their proposals."""
-        by = (taken.drafter, taken.given_by) if taken.tokens else ()
+        """See what comes of lookups' proposals, as far as they are not verified now."""
+        verified = {taken.given_by: taken.n_given, taken.drafter: len(taken.tokens)}
         for proposal in proposals[1:]:
-            if proposal.drafter in by:
-                self._untried.leave(request.slot, proposal.drafter)
-            else:
-                self._untried.watch(request.slot, proposal, request.position)
+            known = max(proposal.n_given, verified.get(proposal.drafter, 0))
+            self._untried.watch(request.slot, proposal, request.position, known)
 
 
 def _tail(request: DraftRequest, run: Proposal, model: DraftModel, walks: ExitStack) -> DraftRequest | None:

@@ -1,4 +1,4 @@
-"""What lookups proposed and nobody verified: the answer tells for free whether it would have stood."""
+"""What lookups proposed and was not verified: the answer tells for free whether it would have stood."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from leadout.drafters.base import Untried
 
 @dataclass(slots=True)
 class _Watched:
-    """A proposal, and how many of its tokens came."""
+    """A proposal, how many of its tokens are verified, and how many came."""
 
     proposal: Proposal
     position: int
+    verified: int
     stood: int = 0
 
     def told(self, *, failed: bool) -> Untried:
@@ -22,6 +23,7 @@ class _Watched:
             drafter=self.proposal.drafter,
             confidences=self.proposal.confidences,
             position=self.position,
+            verified=self.verified,
             stood=self.stood,
             failed=failed,
         )
@@ -43,16 +45,13 @@ class UntriedProposals:
         self._watched.pop(slot, None)
         self._news.pop(slot, None)
 
-    def watch(self, slot: int, proposal: Proposal, position: int) -> None:
-        """This is not verified; of no interest where another one of the same lookup is watched already."""
-        if proposal.tokens and proposal.drafter not in self._watched[slot]:
-            self._watched[slot][proposal.drafter] = _Watched(proposal, position)
+    def watch(self, slot: int, proposal: Proposal, position: int, verified: int = 0) -> None:
+        """Of this only the first `verified` tokens are verified now.
 
-    def leave(self, slot: int, drafter: str) -> None:
-        """A proposal of this lookup is verified: that one tells what the watched one would."""
-        watched = self._watched[slot].pop(drafter, None)
-        if watched is not None and watched.stood:
-            self._news[slot].append(watched.told(failed=False))
+        Of no interest where nothing is left, or another one of the same lookup is watched already.
+        """
+        if len(proposal.tokens) > verified and proposal.drafter not in self._watched[slot]:
+            self._watched[slot][proposal.drafter] = _Watched(proposal, position, verified)
 
     def observe(self, slot: int, committed: Sequence[int]) -> None:
         """These tokens came."""
@@ -62,8 +61,9 @@ class UntriedProposals:
                 failed = token != tokens[watched.stood]
                 watched.stood += not failed
                 if failed or watched.stood == len(tokens):
-                    self._news[slot].append(watched.told(failed=failed))
                     del self._watched[slot][drafter]
+                    if watched.stood >= watched.verified:  # else verifying has shown it
+                        self._news[slot].append(watched.told(failed=failed))
                     break
 
     def news(self, slot: int) -> list[Untried]:

@@ -114,8 +114,8 @@ class RequestBeliefs:
 
     def saw_untried(self, outcome: Untried) -> None:
         """A lookup's proposal that was not verified has shown what it was worth."""
-        for offset, confidence in enumerate(outcome.confidences[: outcome.stood + outcome.failed]):
-            stood = offset < outcome.stood
+        for offset in range(outcome.verified, outcome.stood + outcome.failed):
+            confidence, stood = outcome.confidences[offset], offset < outcome.stood
             self._learn(outcome.drafter, confidence, offset, outcome.position, stood=stood)
 
     def _learn(self, drafter: str, confidence: float, offset: int, position: int, *, stood: bool) -> None:

@@ -221,13 +221,16 @@ class PacedJudge:
         return course.policy.goes_on(course.n_given + len(confidences), course.chance)
 
     def _forgone_s(self, outcome: Untried) -> float:
-        """Seconds that a proposal would have gained that risked more than may be lost; negative if none."""
+        """Seconds that a draft would have gained which risked too much to be made; negative if it lost."""
         chances, ks = self._chances(outcome.drafter, outcome.confidences), self.outlook.state.ks
         allowed = self.outlook.within(0.0, 1 - chances[0])
         k, worth = self._best(chances, ks)
         if k in allowed or worth <= self.outlook.margin:
             return 0.0
-        return min(k, outcome.stood) * self.outlook.costs.plain_s() - self._extra_s(k)
+        return self._gained_s(k, outcome.stood) - self._gained_s(outcome.verified, outcome.stood)
+
+    def _gained_s(self, k: int, stood: int) -> float:
+        return min(k, stood) * self.outlook.costs.plain_s() - self._extra_s(k)
 
     def _chances(self, drafter: str, confidences: Sequence[float]) -> list[float]:
         """Chances of a lookup's tokens, to where it becomes hopeless."""
