@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from leadout.bench.http_agent import main as measure_agent
 from leadout.bench.http_latency import main as measure_latency
 from leadout.bench.http_latency import times_of
 from leadout.bench.load import main as measure_load
@@ -43,6 +44,14 @@ def test_what_http_adds_is_measured_and_written_down(tiny, tmp_path):
     figures = json.loads(out.read_text())["figures"]
     assert figures["first_token_ms"]["http"]["n"] == 2
     assert figures["gap_ms"]["engine"]["median"] > 0
+
+
+def test_an_agents_calls_are_asked_with_and_without_speculation(tiny, tmp_path):
+    out = tmp_path / "agent.json"
+    measure_agent(tiny, calls=3, max_tokens=6, repeats=2, threads=1, out=out)
+    figures = json.loads(out.read_text())["figures"]
+    assert figures["n_same"] == 2
+    assert figures["speedup"]["n"] == figures["seconds"]["off"]["n"] == 2
 
 
 def test_a_server_that_does_not_start_says_why():

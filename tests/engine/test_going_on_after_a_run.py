@@ -17,8 +17,9 @@ from leadout.drafters.ngram import NgramDrafter
 from leadout.drafters.suffix import SuffixDrafter
 from leadout.engine.engine import Engine
 from leadout.engine.events import Round
-from leadout.engine.judge import Outlook, PacedJudge
+from leadout.engine.judge import PacedJudge
 from leadout.engine.memory import Memory
+from leadout.engine.outlook import Outlook
 from leadout.engine.pace import PacedSchedule
 from leadout.engine.params import Params
 from leadout.engine.profile import Profile

@@ -15,8 +15,9 @@ from leadout.core.cost import DraftPolicy, draft_policy
 from leadout.core.estimate import KEEP, AcceptanceModel
 from leadout.core.values import Proposal
 from leadout.drafters.base import Untried
-from leadout.engine.judge import SUREST, Course, Mood, Outlook
+from leadout.engine.judge import SUREST
 from leadout.engine.memory import Confidences, Memory
+from leadout.engine.outlook import Course, Mood, Outlook
 
 _KEEP_LONG = 0.9995  # of what lasts, per verdict
 _NEW_TEXT = 0.2  # how far a new request opens what is known

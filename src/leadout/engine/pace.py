@@ -14,8 +14,9 @@ from leadout.drafters.base import Judge, Willing
 from leadout.engine.beliefs import RequestBeliefs, drafting
 from leadout.engine.books import Books, RequestBooks, drafting_s
 from leadout.engine.events import Forecast, Round
-from leadout.engine.judge import Outlook, PacedJudge, Refusal, expected_left
+from leadout.engine.judge import PacedJudge
 from leadout.engine.memory import Memory
+from leadout.engine.outlook import Outlook, Refusal, expected_left
 from leadout.engine.schedule import MAX_K, Ending, RoundState, Schedule
 
 LONGEST_DRAFT = 15

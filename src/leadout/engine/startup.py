@@ -18,18 +18,24 @@ from leadout.core.cost import CostTable
 from leadout.models.base import Chunk, Model
 
 BUDGET_S = 2.0
-SAMPLE = """The keeper counts the lamps twice before the tide turns, as one wrong light costs a ship.
+SAMPLE = """```python
 def total(prices, tax):
     result = 0
     for price in prices:
         result += price * (1 + tax)
     return result
+```
+This function takes a list of prices and a tax rate, and returns the total of all prices with the tax.
 """
+"""Such as models say, not people: drafts agree with targets on their own words far more often."""
+
 _ORDER = (2, 4, 8, 3, 16, 6, 5, 12)
 _N_ROWS = 16  # of the draft
 _N_TIMES = 3
 _PIECE = 512  # of a text that is read
-_BEFORE = 4  # tokens read before anything is timed or compared
+_BEFORE = 28  # tokens read before anything is timed or compared: half of what follows is code, half is prose
+_FEWEST_BEFORE = 4
+_READ_SHARE = 0.5  # of a single pass, for each of several tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +87,16 @@ def measure(
     """
     started = clock()
     text = target.vocab.encode(SAMPLE, add_bos=target.vocab.adds_bos, special=False)
-    text = text[: min(target.info.n_ctx, _BEFORE + max(_ORDER))]
-    targets = TimedPasses(target, text, _BEFORE, clock)
+    before = _n_before(TimedPasses(target, text, 0, clock).fastest(1, 1), budget_s)
+    text = text[: min(target.info.n_ctx, before + max(_ORDER))]
+    targets = TimedPasses(target, text, before, clock)
     seconds = {1: targets.fastest(1, _N_TIMES)}
     draft_s = read_s = 0.0
     guesses = np.empty((0, 1), dtype=np.float32)
     if draft is not None:
         known = text[: draft.info.n_ctx]
         known = [min(token, draft.info.n_vocab - 1) for token in known]
-        drafts = TimedPasses(draft, known, _BEFORE, clock)
+        drafts = TimedPasses(draft, known, before, clock)
         draft_s = drafts.fastest(1, _N_TIMES)
         n_rows = min(_N_ROWS, drafts.n_left)
         read_s = max(0.0, drafts.fastest(n_rows, 1) - draft_s) / max(1, n_rows - 1)
@@ -106,6 +113,11 @@ def measure(
         agreements=agreements(targets.rows, guesses),
         seconds=clock() - started,
     )
+
+
+def _n_before(single_s: float, budget_s: float) -> int:
+    """Tokens to read first, by what a single pass takes: together about a quarter of the time at most."""
+    return max(_FEWEST_BEFORE, min(_BEFORE, int(budget_s / 4 / (_READ_SHARE * single_s))))
 
 
 class TimedPasses:

@@ -1,0 +1,126 @@
+"""What the paced schedule decides a round from, and what it notes of one: numbers, no rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from leadout.core.cost import CostTable, DraftPolicy
+from leadout.engine.schedule import RoundState
+
+Mood = Literal["fair", "hopeful"]
+"""Which chances to reckon with: the expected ones, or those a standard deviation above."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What a round is decided from.
+
+    Parameters
+    ----------
+    state : RoundState
+    costs : CostTable
+    rate : float
+        Tokens per second that a round has to match: the best that is being reached, plain decoding at least.
+    n_left : float
+        Tokens to come, over which a draft model's reading pays off.
+    tokens_per_round : float
+        Of late.
+    budget_s : float
+        Seconds that may be lost now on drafts that are predicted to lose, for what they teach.
+    allowance_s : float
+        Seconds that this round may lose at worst; what was gained before is allowed to be lost again.
+    margin : float
+        Tokens that a draft must be predicted to gain.
+    """
+
+    state: RoundState
+    costs: CostTable
+    rate: float
+    n_left: float
+    tokens_per_round: float
+    budget_s: float
+    allowance_s: float
+    margin: float
+
+    def within(self, draft_s: float, doubt: float = 1.0) -> Sequence[int]:
+        """Allowed draft lengths that may not lose more than is allowed, at `draft_s` a token.
+
+        What a draft costs when none of it stands is weighed with the chance of that, `doubt`.
+        """
+        ks = self.state.ks
+        if doubt * self._worst_s(ks[-1], draft_s) <= self.allowance_s:
+            return ks
+        return [k for k in ks if k == 0 or doubt * self._worst_s(k, draft_s) <= self.allowance_s]
+
+    def _worst_s(self, k: int, draft_s: float) -> float:
+        return k * draft_s + self.costs.extra_s(k)
+
+
+@dataclass(slots=True)
+class Course:
+    """A draft model at work in this round: by which policy, and how far it is.
+
+    Parameters
+    ----------
+    worth : float
+        What `promise` answered.
+    mood : Mood
+        "hopeful" when it is tried only to learn.
+    n_unread : int
+        Tokens it had to read first.
+    confidences : list of float
+        Of the rows it has shown, one per pass.
+    chance : float
+        That all tokens of these rows stand, and those given before them.
+    n_given : int
+        Tokens of a lookup's run that it goes on after.
+    missed : float
+        Tokens that it might have gained in this round, had it read the text before.
+    """
+
+    policy: DraftPolicy
+    worth: float
+    mood: Mood
+    n_unread: int
+    confidences: list[float] = field(default_factory=list)
+    chance: float = 1.0
+    n_given: int = 0
+    missed: float = 0.0
+
+    @property
+    def n_rows(self) -> int:
+        """Passes that it made."""
+        return len(self.confidences)
+
+
+@dataclass(slots=True)
+class Refusal:
+    """The best that was turned down: its speed as a share of plain decoding's, and whose it was."""
+
+    speed: float = 0.0
+    drafter: str = ""
+    n_to_read: int = 0
+
+    @property
+    def reason(self) -> str:
+        """In words."""
+        if self.n_to_read:
+            return (
+                f"reading {self.n_to_read} tokens with the draft {self.drafter} would cost more than it is "
+                "predicted to gain"
+            )
+        if round(self.speed, 2) >= 1:
+            return f"drafting is predicted to gain next to nothing here ({self.speed:.2f}x)"
+        return f"drafting is predicted to give {self.speed:.2f}x here"
+
+
+def expected_left(n_answered: int, n_left: int, usual_length: float) -> float:
+    """Tokens that an answer is expected to grow by yet.
+
+    Up to the usual length; beyond it, as often with lengths that vary by orders of magnitude, half of what
+    there is already.
+    """
+    return min(float(n_left), max(usual_length - n_answered, n_answered / 2, math.sqrt(usual_length)))
