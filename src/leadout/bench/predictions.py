@@ -50,7 +50,6 @@ _BIG, _SMALL, _OTHER = "qwen2.5-coder-1.5b", "qwen2.5-coder-0.5b", "smollm2-135m
 PAIRS = (
     Pair(target=_BIG, draft=_SMALL, draft_quant="q4_0"),
     Pair(target=_BIG, draft=_SMALL, draft_quant="q4_0", provider="llama"),
-    Pair(target=_BIG, quant="q8_0", draft=_SMALL, draft_quant="q4_0"),
     Pair(target=_BIG, quant="f16", draft=_SMALL, draft_quant="q4_0", provider="llama"),
     Pair(target=_BIG, draft=_OTHER),
     Pair(target=_BIG, quant="f16", draft=_OTHER, provider="llama"),
