@@ -1,8 +1,11 @@
 """What a check predicted, beside what was measured."""
 
+from dataclasses import replace
+
 import pytest
 
-from leadout.bench.predictions import PAIRS, compare
+from leadout.bench.predictions import PAIRS, compare, figures_of, kept
+from leadout.bench.record import write_record
 
 
 def side_by_side(predicted, measured):
@@ -30,6 +33,19 @@ def test_it_is_wrong_where_it_clearly_told_the_other_side(predicted, measured, i
     found = side_by_side(predicted, {"chat": measured})
     assert found.is_wrong is is_wrong
     assert found.to_json()["is_wrong"] is is_wrong
+
+
+def test_a_record_is_added_to(tmp_path):
+    out = tmp_path / "predictions.json"
+    assert kept(out, ()) == []
+    first, second = (
+        side_by_side(1.1, {"chat": 1.0}),
+        replace(side_by_side(1.2, {"chat": 1.0}), pair="c with d"),
+    )
+    write_record(out, "predictions", {}, figures_of([first, second]))
+    assert [each.pair for each in kept(out, {"a with b"})] == ["c with d"]
+    assert kept(out, ())[0].error == first.error
+    assert figures_of(kept(out, ()))["median_error"] == pytest.approx(0.15)
 
 
 def test_the_pairs_are_different():

@@ -10,8 +10,8 @@ import math
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -136,18 +136,39 @@ def _leadout(*arguments: str) -> dict[str, Any]:
     return told
 
 
+def kept(out: Path, anew: Container[str]) -> list[Comparison]:
+    """What the record has of other pairs."""
+    if not out.is_file():
+        return []
+    pairs = json.loads(out.read_text(encoding="utf-8"))["figures"]["pairs"]
+    names = [each.name for each in fields(Comparison)]
+    return [Comparison(**{name: each[name] for name in names}) for each in pairs if each["pair"] not in anew]
+
+
+def figures_of(found: Sequence[Comparison]) -> dict[str, object]:
+    """Of all pairs, for the record."""
+    return {
+        "median_error": median(each.error for each in found),
+        "n_wrong": sum(each.is_wrong for each in found),
+        "pairs": [each.to_json() for each in found],
+    }
+
+
 def main(
-    only: Annotated[str, typer.Option(help="Measure pairs that have this in their names.")] = "",
+    only: Annotated[
+        str, typer.Option(help="Measure pairs that have this in their names; of others the record stays.")
+    ] = "",
     out: Annotated[Path, typer.Option(help="Where the figures go.")] = Path("benchmarks/predictions.json"),
 ) -> None:
     """Compare what `check` predicts with what `bench` measures, over several pairs and formats."""
-    found = []
+    found: dict[str, Comparison] = {}
+    arguments: dict[str, object] = {"workloads": WORKLOADS, "max_tokens": MAX_TOKENS}
     with tempfile.TemporaryDirectory() as folder:
         for pair in PAIRS:
             if only not in str(pair):
                 continue
-            found.append(measure(pair, Path(folder, "bench.json")))
-            each = found[-1]
+            each = found[str(pair)] = measure(pair, Path(folder, "bench.json"))
+            write_record(out, "predictions", arguments, figures_of([*kept(out, found), *found.values()]))
             print(
                 f"{each.pair}: predicted {each.predicted:.2f} ({each.low:.2f}-{each.high:.2f}), "
                 f"measured {each.measured:.2f}",
@@ -155,13 +176,8 @@ def main(
             )
     if not found:
         raise typer.BadParameter(f"no pair has {only!r} in its name")
-    figures: dict[str, object] = {
-        "median_error": median(each.error for each in found),
-        "n_wrong": sum(each.is_wrong for each in found),
-        "pairs": [each.to_json() for each in found],
-    }
+    figures = json.loads(out.read_text(encoding="utf-8"))["figures"]
     print(f"median error {figures['median_error']:.1%}; wrong about paying: {figures['n_wrong']}")
-    write_record(out, "predictions", {"workloads": WORKLOADS, "max_tokens": MAX_TOKENS}, figures)
 
 
 if __name__ == "__main__":

@@ -350,8 +350,9 @@ def _spread(confidences: Sequence[float], pieces: Sequence[bytes], ends: Sequenc
 
     Each token's is spread evenly, as a logarithm, over the bytes that it wrote.
     """
-    if not confidences:
+    n = min(len(confidences), len(pieces))  # what has no text, such as an end, comes after the last piece
+    if not n:
         return ()
-    at = np.cumsum([0, *(len(piece) for piece in pieces[: len(confidences)])])
-    logs = np.cumsum([0.0, *np.log(np.maximum(confidences, 1e-9))])
+    at = np.cumsum([0, *(len(piece) for piece in pieces[:n])])
+    logs = np.cumsum([0.0, *np.log(np.maximum(confidences[:n], 1e-9))])
     return tuple(np.exp(np.diff(np.interp([0, *ends], at, logs))).tolist())
