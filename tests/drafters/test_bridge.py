@@ -11,7 +11,7 @@ from leadout.core import verify
 from leadout.core.cost import CostTable
 from leadout.core.noise import Noise, RandomSource
 from leadout.core.values import History, Sampling
-from leadout.drafters.base import DraftPrompt, DraftRequest
+from leadout.drafters.base import DraftPrompt, DraftRequest, Willing
 from leadout.drafters.bridge import BridgeDrafter
 from leadout.drafters.connect import connect, way_over, why_this_way
 from leadout.drafters.hybrid import HybridDrafter
@@ -245,8 +245,11 @@ def test_ends_of_answers_cross_over_as_ends():
 
     drafter = bridge(TableModel(rule, n_vocab=N_DRAFT, vocab=DRAFT), "text")
     drafter.begin(0, DraftPrompt(ids=[97, 98]))
-    (proposal,) = drafter.propose([request([97, 98], k=4)])
-    assert proposal.tokens == (136,)
+    for judge in (Willing(), WantsConfidences()):
+        (proposal,) = drafter.propose([request([97, 98], k=4, judge=judge)])
+        assert proposal.tokens == (136,)
+        assert len(proposal.confidences) == judge.wants_confidences
+        drafter.observe(0, [])
 
 
 def test_other_markers_of_the_draft_end_the_proposal():
@@ -257,8 +260,11 @@ def test_other_markers_of_the_draft_end_the_proposal():
 
     drafter = bridge(TableModel(rule, n_vocab=N_DRAFT, vocab=DRAFT), "text")
     drafter.begin(0, DraftPrompt(ids=[97, 98]))
-    (proposal,) = drafter.propose([request([97, 98], k=4)])
-    assert proposal.tokens == (ord("x"),)
+    for judge in (Willing(), WantsConfidences()):
+        (proposal,) = drafter.propose([request([97, 98], k=4, judge=judge)])
+        assert proposal.tokens == (ord("x"),)
+        assert len(proposal.confidences) == judge.wants_confidences
+        drafter.observe(0, [])
 
 
 def test_half_a_character_is_not_proposed():
