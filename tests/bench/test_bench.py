@@ -256,3 +256,18 @@ def test_real_model_gives_the_same_text_with_ngrams(tmp_path):
     for by_name in done.figures.values():
         assert by_name["ngram:3"].n_same == by_name["ngram:3"].n_answers == 1
         assert by_name["plain"].speedup.median == pytest.approx(1.0)
+
+
+def test_a_draft_over_a_bridge_can_be_measured(tmp_path):
+    from leadout.loading import load_models
+
+    target = write_tiny_gguf(tmp_path / "target.gguf", chat_template=CHATML, n_ctx_train=2048)
+    other = write_tiny_gguf(tmp_path / "other.gguf", architecture="qwen2", n_layers=1, n_ctx_train=2048)
+    options = BenchOptions(
+        workloads="chat", n_prompts=1, max_tokens=8, vs="auto", out=tmp_path / "bench.json"
+    )
+    gguf = GgufOptions(n_threads=1)
+    done = bench(lambda provider: load_models(target, other, options=gguf), options, gguf, draft="other")
+    assert done.figures["chat"]["auto"].n_same == 1
+    assert "plain" in done.looks_back["chat"].fixed
+    assert any("only lookups are looked at" in note for note in done.notes)

@@ -34,7 +34,7 @@ from leadout.bench.workloads import (
     tuning_prompts,
 )
 from leadout.errors import InputError, ProviderError
-from leadout.loading import LoadedModels
+from leadout.loading import LoadedModels, is_one_vocabulary
 from leadout.models.base import Model, ModelInfo
 from leadout.models.cpu import usable_cores
 from leadout.models.options import GgufOptions
@@ -44,6 +44,7 @@ Load = Callable[[str], LoadedModels]
 
 _LIBRARIES = ("ik-llama-cpp-python", "llama-cpp-python", "numpy")
 _BLOCK = 256
+_BRIDGED = "the draft model has another vocabulary, so in hindsight only lookups are looked at"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +178,12 @@ def bench(
         if not done.is_complete or options.temperature > 0:
             return measured
         _measure(costs, models)
-        facts = _facts(units, done, models[""].draft)
+        own = models[""]
+        if is_one_vocabulary(own):
+            facts = _facts(units, done, own.draft)
+        else:
+            facts = _facts(units, done, None)
+            measured = replace(measured, notes=(*measured.notes, _BRIDGED))
         looks_back = look_back_at(done, facts, costs[""].table(report.fixed_s(done, plains[0])), plains[0])
     return replace(
         measured,
