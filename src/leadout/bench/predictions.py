@@ -53,7 +53,7 @@ PAIRS = (
     Pair(target=_BIG, quant="f16", draft=_SMALL, draft_quant="q4_0", provider="llama"),
     Pair(target=_BIG, draft=_OTHER),
     Pair(target=_BIG, quant="f16", draft=_OTHER, provider="llama"),
-    Pair(target="gemma3-270m", draft=_OTHER),
+    Pair(target=_SMALL, draft=_OTHER),
 )
 
 
