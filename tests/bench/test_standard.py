@@ -12,7 +12,7 @@ from talk import answer, taken
 
 from leadout.bench.bars import Bars, check
 from leadout.bench.options import BenchOptions
-from leadout.bench.page import PAGE, page, read_records, write_page
+from leadout.bench.page import PAGE, page, read_checked, read_records, write_page
 from leadout.bench.record import write_record
 from leadout.bench.report import summarise
 from leadout.bench.runner import Run
@@ -202,9 +202,25 @@ def test_page_has_every_figure_of_a_record(tmp_path):
     assert "Not measured yet: `make bench` writes `benchmarks/b.json`." in text
 
 
+def test_page_tells_what_checks_predicted():
+    pair = {
+        "pair": "a with b, ik",
+        "predicted": 1.2,
+        "low": 1.1,
+        "high": 1.3,
+        "measured": 1.25,
+        "error": 0.04,
+    }
+    figures = {"median_error": 0.04, "n_wrong": 0, "pairs": [pair]}
+    text = page((), {}, {"figures": figures, "commit": "c", "date": "2026-11-30T00:00"})
+    assert "| a with b, ik | 1.20 (1.10-1.30) | 1.25 | 4% |" in text
+    assert "Median error 4%" in text
+    assert "predicts" not in page((), {})
+
+
 def test_committed_page_agrees_with_the_committed_records():
     runs = read_set()
-    made = page(runs, read_records(runs, ROOT / FOLDER))
+    made = page(runs, read_records(runs, ROOT / FOLDER), read_checked(ROOT / FOLDER))
     assert (ROOT / PAGE).read_text(encoding="utf-8") == made
 
 

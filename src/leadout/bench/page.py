@@ -88,11 +88,17 @@ def read_records(runs: Sequence[StandardRun], folder: Path) -> dict[str, dict[st
     }
 
 
+def read_checked(folder: Path) -> dict[str, Any] | None:
+    """The record of `leadout.bench.predictions`, if it is there."""
+    file = folder / "predictions.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
+
+
 def write_page(root: Path = Path()) -> None:
     """Make the page anew from what is under `root`."""
-    runs, file = read_set(), root / FOLDER / "predictions.json"
-    checked = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
-    (root / PAGE).write_text(page(runs, read_records(runs, root / FOLDER), checked), encoding="utf-8")
+    runs, folder = read_set(), root / FOLDER
+    text = page(runs, read_records(runs, folder), read_checked(folder))
+    (root / PAGE).write_text(text, encoding="utf-8")
 
 
 def _run(run: StandardRun, record: Mapping[str, Any]) -> Iterator[str]:
