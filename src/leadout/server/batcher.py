@@ -26,7 +26,7 @@ from leadout.models.conversation import Conversation
 from leadout.server.fair_queue import FairQueue
 
 _SHORT = 2000
-"""Characters or ids that are written out and tokenised sooner than a thread would be found for them."""
+"""Characters or ids that are written out and tokenised in a fraction of a token's time."""
 _KEEP = 0.8
 _LEAST_RETRY_S, _MOST_RETRY_S = 1.0, 60.0
 
