@@ -22,8 +22,11 @@ from leadout.engine.engine import Engine, Prompt
 from leadout.engine.events import Event, Finished, Started
 from leadout.engine.params import Params
 from leadout.errors import BackendError, BusyError, ClosingError
+from leadout.models.conversation import Conversation
 from leadout.server.fair_queue import FairQueue
 
+_SHORT = 2000
+"""Characters or ids that are written out and tokenised in a fraction of a token's time."""
 _KEEP = 0.8
 _LEAST_RETRY_S, _MOST_RETRY_S = 1.0, 60.0
 
@@ -136,8 +139,10 @@ class Batcher:
             If the model fails.
         """
         self._require_room()
-        # a long chat takes a while to write out, and nobody else's tokens should wait for that
-        request = await asyncio.to_thread(self._engine.request, prompt, params, client=client)
+        if _is_short(prompt):
+            request = self._engine.request(prompt, params, client=client)
+        else:  # it takes a while to write out, and nobody else's tokens should wait for that
+            request = await asyncio.to_thread(self._engine.request, prompt, params, client=client)
         ticket = _Ticket(
             request=request,
             client=client,
@@ -325,6 +330,14 @@ class Batcher:
         except RuntimeError:  # the reader's loop is closed, and so is the reader
             with self._changed:
                 self._left.append(ticket)
+
+
+def _is_short(prompt: Prompt) -> bool:
+    """Whether a prompt is quickly written out; tools and what else is no text never are."""
+    if not isinstance(prompt, Conversation):
+        return len(prompt) <= _SHORT
+    values = [value for message in prompt.messages for value in message.values()]
+    return not prompt.tools and sum(len(v) if isinstance(v, str) else _SHORT + 1 for v in values) <= _SHORT
 
 
 def _closing() -> ClosingError:
