@@ -55,6 +55,28 @@ def test_without_a_known_key_nothing_is_told(headers, path):
     assert response.headers["www-authenticate"] == "Bearer"
 
 
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/v1/responses", "/v1/completions", "/api/chat", "/api/generate"]
+)
+def test_no_route_tells_that_another_key_sent_the_same_prompt(path, caplog):
+    caplog.set_level(logging.INFO, "leadout.server")
+    texts = {"messages": HELLO, "input": "hello", "prompt": "hello"}
+    field = {"/v1/chat/completions": "messages", "/v1/responses": "input", "/api/chat": "messages"}
+    name = field.get(path, "prompt")
+
+    async def ask():
+        async with client_of(served(replying("Hi.", n_slots=2)), options=KEYS) as client:
+            body = {"model": "toy", name: texts[name]} | ({"stream": False} if "/api/" in path else {})
+            for key in ("first-key", "first-key", "second-key"):
+                headers = {"Authorization": f"Bearer {key}"}
+                assert (await client.post(path, json=body, headers=headers)).status_code == 200
+
+    asyncio.run(ask())
+    cached = [record.fields["cached_tokens"] for record in caplog.records if "cached_tokens" in record.fields]
+    assert cached[0] == cached[2] == 0
+    assert cached[1] > 0
+
+
 @pytest.mark.parametrize("path", ["/health", "/ready"])
 def test_health_needs_no_key(path):
     assert call("GET", path, KEYS).status_code == 200
