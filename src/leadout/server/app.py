@@ -113,7 +113,9 @@ def _answer_errors(app: FastAPI) -> None:
             case RequestValidationError():
                 return refusal_of_form(error.errors()).response(path)
             case HTTPException():
-                return _refusal_of_http(error).response(path)
+                answer = _refusal_of_http(error).response(path)
+                answer.headers.update(error.headers or {})
+                return answer
         raise error
 
     for kind in (LeadoutError, RequestValidationError, HTTPException):

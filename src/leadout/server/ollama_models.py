@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from fastapi import APIRouter, Response
 from pydantic import Field
 
+from leadout.server.body_route import BodyRoute
 from leadout.server.form import Form
 from leadout.server.json_response import JsonResponse
 from leadout.server.model_facts import FactsShelf, ModelFacts, size_text
@@ -47,7 +48,7 @@ class PullForm(ShowForm):
 
 def ollama_model_routes(registry: Registry) -> APIRouter:
     """The routes, telling what `registry` has."""
-    router, shelf = APIRouter(tags=["Ollama"]), FactsShelf(registry)
+    router, shelf = APIRouter(tags=["Ollama"], route_class=BodyRoute), FactsShelf(registry)
 
     @router.head("/", include_in_schema=False)  # how Ollama's command line looks whether somebody is there
     async def heartbeat() -> Response:
