@@ -85,7 +85,10 @@ def ollama_model_routes(registry: Registry) -> APIRouter:
         "/api/pull",
         summary="Nothing to do where the model is there; others are not fetched.",
         response_class=JsonResponse,
-        responses={400: {"description": "Models are fetched before the server starts."}},
+        responses={
+            200: {"description": "It is there.", "content": {NDJSON: {}}},
+            400: {"description": "Models are fetched before the server starts."},
+        },
     )
     async def pull(form: PullForm) -> Response:
         asked = form.asked

@@ -24,7 +24,7 @@ def state_routes(registry: Registry, metrics: Metrics) -> APIRouter:
         "/ready",
         summary="Whether requests can be taken.",
         response_class=JsonResponse,
-        responses={503: {"description": "The server is closing."}},
+        responses={503: {"description": "The server is closing.", "content": {"application/json": {}}}},
     )
     async def ready() -> Response:
         is_ready = registry.is_ready
