@@ -62,14 +62,13 @@ def ollama_model_routes(registry: Registry) -> APIRouter:
     @router.head("/api/tags", include_in_schema=False)
     @router.get("/api/tags", summary="All models.", response_class=JsonResponse)
     async def tags() -> Response:
-        facts = await asyncio.to_thread(lambda: [(name, shelf.of(name)) for name in registry.names()])
+        facts = await asyncio.to_thread(shelf.readable)
         return JsonResponse({"models": [_listed(name, each) for name, each in facts]})
 
     @router.get("/api/ps", summary="Models in memory.", response_class=JsonResponse)
     async def ps() -> Response:
-        there = registry.resident()
-        facts = await asyncio.to_thread(lambda: [shelf.of(each.served.name) for each in there])
-        return JsonResponse({"models": [_running(*each) for each in zip(there, facts, strict=True)]})
+        facts = await asyncio.to_thread(shelf.resident)
+        return JsonResponse({"models": [_running(*each) for each in facts]})
 
     @router.post(
         "/api/show",
