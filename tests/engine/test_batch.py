@@ -253,6 +253,36 @@ def test_a_cache_that_would_mostly_be_lost_is_copied_from_and_kept():
     assert again.usage.cached_tokens >= 44
 
 
+@pytest.mark.parametrize("is_over", [True, False])
+@pytest.mark.parametrize("n_slots", [2, 3])
+@pytest.mark.parametrize("n_steps", [0, 1, 2])
+def test_what_was_read_for_one_client_is_read_again_for_another(n_steps, n_slots, is_over):
+    one = engine(model(n_ctx=300, n_slots=n_slots), prefill_batch=32)
+    prompt = [i % V for i in range(120)]
+    params = replace(GREEDY, max_tokens=9)
+    with one.lease() as batch:
+        first = batch.join(one.request(prompt, params, client="a"))
+        for _ in range(n_steps):
+            batch.step()
+        if is_over:
+            batch.leave(first)
+        other = batch.join(one.request(prompt, params, client="b"))
+        events = {first: [], other: []}
+        while batch.running:
+            for each in batch.step():
+                events[each.answer] += each.events
+    assert events[other][0].cached_tokens == 0
+    assert ids(events[other]) == alone(prompt, params, n_ctx=300)
+
+
+@pytest.mark.parametrize("n_slots", [1, 2, 3])
+def test_a_client_finds_its_own_prompt_again_and_no_other(n_slots):
+    one = engine(model(n_ctx=60, n_slots=n_slots))
+    prompt, params = [1, 2, 3, 4, 5], replace(GREEDY, max_tokens=2)
+    cached = [one.generate(prompt, params, client=each).usage.cached_tokens for each in "aabba"]
+    assert cached == [0, 4, 0, 4, 0 if n_slots == 1 else 4]
+
+
 def test_a_running_state_is_copied_only_whole():
     target = model(n_ctx=100, n_slots=3, rollback="replay")
     one = engine(target)

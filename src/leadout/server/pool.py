@@ -19,7 +19,7 @@ from leadout.errors import ClosingError, InputError, LeadoutError
 from leadout.models.free_memory import free_bytes
 from leadout.server.batcher import Batcher
 from leadout.server.keep_alive import STAYS
-from leadout.server.refusal import RefusedError
+from leadout.server.refusal import RefusedError, reason_for_client
 from leadout.server.registry import Resident, Served, named
 
 T = TypeVar("T")
@@ -335,7 +335,7 @@ def _told_as_refusal(recipe: Recipe, work: Callable[[], T]) -> T:
         status, retry_s = (503, _RETRY_S) if isinstance(error, InputError) else (500, None)
         raise RefusedError(
             status,
-            f"{recipe.name} cannot be loaded: {error}",
+            f"{recipe.name} cannot be loaded: {reason_for_client(error, recipe.path)}",
             code="model_not_loaded",
             retry_after_s=retry_s,
         ) from error
