@@ -172,7 +172,7 @@ def reading_of(header: Header) -> Reading:
 def _problem(header: Header) -> str:
     """What the header says that this file is, where it is not a model that writes text."""
     metadata, name = header.metadata, header.architecture
-    kind = metadata.get("general.type")
+    kind = str(metadata.get("general.type"))
     if name == "clip" or kind == "mmproj" or any(key.startswith("clip.") for key in metadata):
         return "a projector for images or sound, not a language model"
     if kind == "adapter" or any(key.startswith("adapter.") for key in metadata):
@@ -191,9 +191,9 @@ def _problem(header: Header) -> str:
 
 
 def _is_encoder(header: Header) -> bool:
-    pooling = header.metadata.get(f"{header.architecture}.pooling_type", 0)
-    is_causal = header.metadata.get(f"{header.architecture}.attention.causal", True)
-    return any(each in header.architecture for each in _ENCODERS) or bool(pooling) or not is_causal
+    pools = _number(header, "pooling_type") > 0
+    is_causal = header.metadata.get(f"{header.architecture}.attention.causal") is not False
+    return any(each in header.architecture for each in _ENCODERS) or pools or not is_causal
 
 
 def _quantisation(tensors: Mapping[str, Tensor]) -> str:
