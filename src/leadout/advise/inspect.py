@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from leadout.errors import LeadoutError
 from leadout.models.gguf_format import Strings, Tensor
 from leadout.models.header import Header, read_header
+from leadout.models.recalled import recalled
 from leadout.models.remember import Findings
 
 VERSION = 1
@@ -97,13 +98,7 @@ class FileFacts:
     @classmethod
     def from_json(cls, values: object) -> FileFacts | None:
         """The facts that `to_json` wrote; None where these are not such."""
-        names = {each.name for each in fields(cls)}
-        if not isinstance(values, dict) or set(values) != names or not isinstance(values["reading"], dict):
-            return None
-        try:
-            return cls(**{**values, "reading": Reading(**values["reading"])})
-        except TypeError:
-            return None
+        return recalled(cls, values)
 
 
 def inspect(path: Path, findings: Findings | None = None) -> FileFacts:

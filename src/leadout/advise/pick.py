@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from leadout.advise.bandwidth import bandwidth
@@ -21,6 +21,7 @@ from leadout.errors import LeadoutError
 from leadout.models.header import Header, read_header
 from leadout.models.open import Provider
 from leadout.models.options import GgufOptions
+from leadout.models.recalled import recalled
 from leadout.models.remember import Findings
 
 _NEARLY = 0.75  # of what the target reads for a token; nothing is saved beyond
@@ -230,9 +231,9 @@ class Picker:
     def _compare(self, facts: FileFacts, header: Header) -> VocabularyVerdict:
         """The two vocabularies, remembered under their digests."""
         findings, key = self._findings("vocabularies"), f"{self.facts.vocabulary}-{facts.vocabulary}"
-        known = findings.read(key)
-        if isinstance(known, dict) and set(known) == {each.name for each in fields(VocabularyVerdict)}:
-            return VocabularyVerdict(**known)
+        known = recalled(VocabularyVerdict, findings.read(key))
+        if known is not None:
+            return known
         verdict = compare(self.target, header)
         findings.write(key, asdict(verdict))
         return verdict

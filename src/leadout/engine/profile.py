@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from leadout.checks import is_finite
 from leadout.core.cost import UNKNOWN_SLOPE, CostTable
 from leadout.errors import InputError
 
@@ -25,6 +26,7 @@ _DRIFT_BY_OTHERS = 0.03  # of passes with a draft, whose width has a cost of its
 _LARGEST_SURPRISE = 0.5  # in natural logarithms of seconds; an outlier counts as no more
 _N_UNSURE = 3  # samples after which surprises are bounded
 _FAR_OFF = math.log(2)
+_LARGEST_DRIFT, _LONGEST_S = 20.0, 1e9  # nothing that was measured is beyond these
 _N_FAR_OFF = 100
 _STEEPEST = 1.5  # a pass of w tokens that took longer than this many times w single ones was disturbed
 
@@ -282,7 +284,7 @@ class Profile:
         """
         single = [values.get(name) for name in ("draft_s", "read_s", "fixed_s")]
         drift = values.get("drift")
-        if not all(map(is_seconds, single)) or not isinstance(drift, int | float) or not math.isfinite(drift):
+        if not all(map(is_seconds, single)) or not is_finite(drift) or abs(drift) > _LARGEST_DRIFT:
             raise InputError(f"a profile needs seconds for draft_s, read_s and fixed_s, got {values!r}")
         made = cls()
         made._single = Widths.from_json(values.get("widths"))
@@ -299,5 +301,5 @@ def bounded(surprise: float) -> float:
 
 
 def is_seconds(value: object) -> bool:
-    """Whether this is a finite number of seconds, 0 or more."""
-    return isinstance(value, int | float) and math.isfinite(value) and value >= 0
+    """Whether this is a number of seconds that something here may have taken, 0 or more."""
+    return is_finite(value) and 0 <= value <= _LONGEST_S
