@@ -24,6 +24,7 @@ from leadout.models.options import GgufOptions
 from leadout.models.recalled import recalled
 from leadout.models.remember import Findings
 
+_SHORTEST_CONTEXT = 256  # positions; nothing is drafted beyond a draft model's own
 _NEARLY = 0.75  # of what the target reads for a token; nothing is saved beyond
 
 
@@ -94,6 +95,8 @@ class Picks:
         """The command that uses the answer."""
         draft = "suffix" if self.verdict.advice == "lookups" else "none"
         name = draft if self.winner is None else self.winner.name
+        if target.startswith("-"):  # after "--" it is no option
+            return shlex.join(["leadout", "chat", "--draft", name, "--", target])
         return shlex.join(["leadout", "chat", target, "--draft", name])
 
     def to_json(self, target: str) -> dict[str, object]:
@@ -132,6 +135,7 @@ class Picker:
     provider: Provider = "auto"
     folder: Path | None = None
     facts: FileFacts = field(init=False)
+    _refused: dict[str, str] = field(init=False, default_factory=dict)
     _bytes_per_s: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
@@ -176,10 +180,14 @@ class Picker:
             notes=tuple(notes),
         )
 
+    def refuse(self, candidate: Candidate, why: str) -> None:
+        """From now on this file is ruled out: it could not be run, say."""
+        self._refused[candidate.facts.path] = why
+
     def judge(self, found: Found) -> Candidate:
         """One file: ruled out with a reason, or with a predicted speedup."""
         facts = inspect(found.path, self._findings("headers"))
-        reason = facts.problem or self._why_not(facts)
+        reason = facts.problem or self._refused.get(facts.path) or self._why_not(facts)
         if reason:
             return Candidate(name=found.name, facts=facts, reason=reason)
         try:
@@ -226,6 +234,8 @@ class Picker:
         if theirs >= _NEARLY * ours or facts.n_params > self.facts.n_params:
             sizes = f"{shown(int(theirs))} read for a token, {shown(int(ours))} by the target"
             return f"as large as the target, or nearly, or larger ({sizes})"
+        if 0 < facts.n_ctx_train < _SHORTEST_CONTEXT:
+            return f"made for {facts.n_ctx_train} positions, which most prompts fill by themselves"
         return ""
 
     def _compare(self, facts: FileFacts, header: Header) -> VocabularyVerdict:
