@@ -213,6 +213,21 @@ def test_other_programs_folders_are_looked_through(tmp_path):
     ]
 
 
+def test_of_several_parts_the_first_that_is_there_is_listed(tmp_path):
+    for number in range(3, 6):
+        (tmp_path / f"one-{number:05d}-of-01000.gguf").touch()
+    for name in ("two-00002-of-00001.gguf", "two.gguf", "-00001-of-00002.gguf"):
+        (tmp_path / name).touch()
+    found, notes = find([Place(folder=tmp_path)])
+    assert notes == []
+    assert [each.path.name for each in found] == [
+        "-00001-of-00002.gguf",
+        "one-00003-of-01000.gguf",
+        "two-00002-of-00001.gguf",
+        "two.gguf",
+    ]
+
+
 def test_folders_that_cannot_be_looked_at_are_left_out(tmp_path, cache):
     """Those of a system's own Ollama, most often; names that are too long fail alike, for root too."""
     closed = tmp_path / ("a" * 300)

@@ -19,7 +19,7 @@ from leadout.store.names import parse_name
 from leadout.store.ollama import ollama_names, resolve_ollama
 from leadout.store.paths import existing_forms, is_folder
 from leadout.store.settings import StoreSettings
-from leadout.store.split import part_names
+from leadout.store.split import whole_name
 
 Source = Literal["folder", "leadout", "hub", "ollama", "lmstudio", "llama.cpp"]
 
@@ -138,9 +138,8 @@ def _walk(place: Place, notes: list[str]) -> Iterator[Path]:
             folders.clear()
         folders[:] = sorted(each for each in folders if not _is_stale(here, each))
         ggufs = sorted(name for name in names if name.lower().endswith(".gguf"))
-        for name in ggufs:
-            if name == next((part for part in part_names(name) if part in ggufs), name):
-                yield here / name
+        firsts = {whole_name(name): name for name in reversed(ggufs)}  # of several parts the first there is
+        yield from (here / name for name in ggufs if firsts[whole_name(name)] == name)
 
 
 def _is_stale(parent: Path, name: str) -> bool:
