@@ -155,6 +155,31 @@ def test_a_pass_that_fails_for_several_is_tried_with_each_alone():
     assert len(ids(said[answers[1]])) == 1
 
 
+def test_an_answer_beyond_the_drafts_context_is_plain_and_leaves_those_beside_it_alone():
+    long, short = ([1] * 20, replace(GREEDY, max_tokens=12)), ([1, 2, 3, 4, 5], replace(GREEDY, max_tokens=8))
+
+    def drafting():
+        draft = model(0, n_ctx=16)
+        return engine(model(n_ctx=64), HybridDrafter([], ModelDrafter(draft))), draft
+
+    one, draft = drafting()
+    of_long, of_short = run(one, long, short)
+    solo, _ = drafting()
+    (of_short_alone,) = run(solo, short)
+    for events, (prompt, params) in ((of_long, long), (of_short, short)):
+        assert ids(events) == alone(prompt, params, n_ctx=64)
+    rounds = [
+        [each for each in events if isinstance(each, Round)] for events in (of_long, of_short, of_short_alone)
+    ]
+    drafted = [sum(each.drafted for each in some) for some in rounds]
+    accepted = [sum(each.accepted for each in some) for some in rounds]
+    assert (drafted[0], len(rounds[0])) == (0, 12)
+    assert "the draft context is full (16 positions)" in of_long[-1].speculation.reason
+    assert drafted[1] == drafted[2] > 0
+    assert accepted[1] == accepted[2] > 0
+    assert {fed.slot for each in draft.passes for fed in each} == {1}  # no dummies in the long one's
+
+
 def test_unseeded_answers_beside_one_another_follow_the_law_and_differ():
     rng = np.random.default_rng(5)
     one = engine(model(n_slots=8, n_ctx=200), NgramDrafter(1, 2), generator=lambda: rng)

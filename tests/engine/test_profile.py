@@ -68,6 +68,11 @@ def test_a_profile_survives_being_written_and_a_damaged_one_is_refused():
     assert Profile.from_json(values).costs == KNOWN
     with pytest.raises(InputError, match="a profile needs seconds for draft_s"):
         Profile.from_json(values | {"draft_s": "slow"})
+    for beyond in ({"drift": 1e308}, {"draft_s": 10**400}, {"fixed_s": True}):
+        with pytest.raises(InputError, match="a profile needs seconds for draft_s"):
+            Profile.from_json(values | beyond)
+    with pytest.raises(InputError, match="seconds and age for each width"):
+        Profile.from_json(values | {"widths": {"1": [1e308, 0]}})
     with pytest.raises(InputError, match="widths that are whole numbers"):
         Profile.from_json(values | {"widths": {"one": [1.0, 0]}})
 

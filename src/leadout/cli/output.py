@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -13,17 +14,27 @@ from leadout.folders import expanded
 
 MB = 10**6
 _WIDTH_OF_A_PIPE = 1000
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # controls; line ends, directions
 
 
 def note(text: str) -> None:
     """Tell the user something that is not a result."""
-    say(text)
+    say("\n".join(map(told, text.split("\n"))))
+
+
+def told(text: str) -> str:
+    """One line in which names of files and models, which may have any character, cannot steer a terminal."""
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def print_json(value: object) -> None:
-    """One JSON object on one line; other scripts than the console's are escaped, never lost."""
-    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    print(json.dumps(value, ensure_ascii=not is_utf8), flush=True)
+    """One JSON object on one line; what the console cannot write is escaped, never lost."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:  # another script than the console's, or a file's name that is no text
+        text = json.dumps(value)
+    print(text, flush=True)
 
 
 def write_json(path: Path, value: object) -> None:

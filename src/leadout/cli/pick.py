@@ -8,7 +8,8 @@ import typer
 
 from leadout.cli.flags import CHOICE, MODEL, Choice, DraftModelOptions
 from leadout.cli.options import Target, takes
-from leadout.cli.output import note, print_json, table_console
+from leadout.cli.output import note, print_json, table_console, told
+from leadout.errors import ModelFileError, ProviderError
 from leadout.models.options import GgufOptions
 
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ def pick(
     picks = picker.pick(found, notes)
     if measure and picks.fit:
         for each in picks.fit[:measure]:
-            check_pair(target, each.facts.path, choice, options, DraftModelOptions(), is_quiet=json)
+            try:
+                check_pair(target, each.facts.path, choice, options, DraftModelOptions(), is_quiet=json)
+            except (ModelFileError, ProviderError) as error:
+                picker.refuse(each, str(error))
         picks = picker.pick(found, notes)
     if json:
         print_json(picks.to_json(target))
@@ -77,7 +81,7 @@ def _print(picks: Picks, target: str) -> None:
             table.add_column(heading, overflow="fold")
         for each in picks.fit:
             table.add_row(
-                each.name,
+                told(each.name),
                 f"{each.estimate.speedup:.2f}x",
                 each.estimate.basis,
                 each.facts.quantisation,
@@ -85,8 +89,8 @@ def _print(picks: Picks, target: str) -> None:
             )
         console.print(table)
     for each in picks.ruled_out:
-        print(f"ruled out: {each.name}: {each.reason}")
+        print(told(f"ruled out: {each.name}: {each.reason}"))
     for text in picks.notes:
         note(text)
-    print(picks.verdict.sentence)
-    print(picks.command(target))
+    print(told(picks.verdict.sentence))
+    print(told(picks.command(target)))

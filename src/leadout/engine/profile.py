@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from leadout.core.cost import CostTable
-from leadout.engine.widths import Cost, Drift, Widths, is_number, is_seconds
+from leadout.engine.widths import Cost, Drift, Widths, is_drift, is_seconds
 from leadout.errors import InputError
 
 WIDEST = 64
@@ -172,7 +172,7 @@ class Profile:
         """
         single = [values.get(name) for name in ("draft_s", "read_s", "fixed_s")]
         drift = [values.get(name) for name in ("drift", "wide_drift")]
-        if not all(map(is_seconds, single)) or not all(map(is_number, drift)):
+        if not all(map(is_seconds, single)) or not all(map(is_drift, drift)):
             raise InputError(f"a profile needs seconds for draft_s, read_s and fixed_s, got {values!r}")
         made = cls()
         made._single = Widths.from_json(values.get("widths"))

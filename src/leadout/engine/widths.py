@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from leadout.checks import is_finite
 from leadout.core.cost import UNKNOWN_SLOPE, CostTable
 from leadout.errors import InputError
 
@@ -20,6 +21,7 @@ _DRIFT_LEARNING = 0.1
 _WIDE_DRIFT_LEARNING = 0.03  # less, as every width has a cost of its own that learns as well
 _SHARED_DRIFT = 0.5  # how much of what single passes drift by is passed on to wider ones, unseen
 _LARGEST_SURPRISE = 0.5  # in natural logarithms of seconds; an outlier counts as no more
+_LARGEST_DRIFT, _LONGEST_S = 20.0, 1e9  # nothing that was measured is beyond these
 _N_UNSURE = 3  # samples after which surprises are bounded
 _STEEPEST = 1.5  # a pass of w tokens that took longer than this many times w single ones was disturbed
 
@@ -161,11 +163,11 @@ def bounded(surprise: float) -> float:
     return max(-_LARGEST_SURPRISE, min(_LARGEST_SURPRISE, surprise))
 
 
-def is_number(value: object) -> bool:
-    """Whether this is a finite number."""
-    return isinstance(value, int | float) and math.isfinite(value)
+def is_drift(value: object) -> bool:
+    """Whether this is the logarithm of a factor by which a machine may have become slower or faster."""
+    return is_finite(value) and abs(value) <= _LARGEST_DRIFT
 
 
 def is_seconds(value: object) -> bool:
     """Whether this is a finite number of seconds, 0 or more."""
-    return is_number(value) and value >= 0  # type: ignore[operator]
+    return is_finite(value) and 0 <= value <= _LONGEST_S
