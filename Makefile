@@ -38,7 +38,7 @@ $(VENV)/demo.stamp: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml
 	@echo "Installing the test environment; llama-cpp-python is compiled, which takes minutes the first time."
-	$(BIN)/python -m pip install --quiet --editable ".[ik,llama,dev]"
+	$(BIN)/python -m pip install --quiet --editable ".[ik,llama,dev,clients]"
 	touch $@ $(VENV)/demo.stamp
 
 $(VENV)/bench.stamp: $(VENV)/dev.stamp
