@@ -17,7 +17,8 @@ from leadout.errors import InputError, ModelFileError
 from leadout.models.header import read_header
 from leadout.server.app import make_app
 from leadout.server.keep_alive import STAYS, keep_alive_s
-from leadout.server.pool import Footprint, ModelPool, Recipe
+from leadout.server.pool import ModelPool
+from leadout.server.recipes import Footprint, Recipe
 from leadout.testing.tiny_gguf import write_tiny_gguf
 
 ASKED = {"messages": HELLO, "options": {"temperature": 0}, "stream": False}

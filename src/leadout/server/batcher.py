@@ -190,7 +190,7 @@ class Batcher:
     def _require_room(self) -> None:
         with self._changed:
             if self._deadline is not None:
-                raise _closing()
+                raise ClosingError(_LEAST_RETRY_S)
             n_queued = len(self._queue)
             if n_queued >= self._max_queued + self._batch.n_free:
                 rounds = 1 + n_queued // self._n_slots
@@ -232,7 +232,7 @@ class Batcher:
             is_late = monotonic() >= self._deadline
             refused = [ticket for ticket in self._queue if is_late or not ticket.answers]
         for ticket in refused:
-            self._fail(ticket, _closing())
+            self._fail(ticket, ClosingError(_LEAST_RETRY_S))
         if is_late:
             self._cancel_all()
         with self._changed:
@@ -338,7 +338,3 @@ def _is_short(prompt: Prompt) -> bool:
         return len(prompt) <= _SHORT
     values = [value for message in prompt.messages for value in message.values()]
     return not prompt.tools and sum(len(v) if isinstance(v, str) else _SHORT + 1 for v in values) <= _SHORT
-
-
-def _closing() -> ClosingError:
-    return ClosingError("the server is shutting down; ask again later", _LEAST_RETRY_S)

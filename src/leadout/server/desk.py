@@ -66,7 +66,7 @@ class Desk:
             If the server is closing.
         """
         if not self.registry.is_ready:
-            raise ClosingError("the server is shutting down; ask again later", 1.0)
+            raise ClosingError(1.0)
         seconds = None if keep_alive is None else keep_alive_s(keep_alive)
         leasing = self.registry.lease(name, request.scope["leadout.leases"], seconds)
         served = await while_connected(request.receive, leasing, self.deadline())
