@@ -127,7 +127,7 @@ MODEL = Group(
 class Choice:
     """What runs the target and what drafts for it."""
 
-    draft: str = "none"
+    draft: str = "auto"
     lookups: bool = True
     bridge: BridgeChoice = "auto"
     k: int | None = None
@@ -172,10 +172,10 @@ CHOICE = Group(
     flags=(
         Flag(
             "draft",
-            "What drafts: none; suffix (looks up this text and earlier answers); ngram (looks up "
-            "this text); auto, which is both, and a draft model on this machine if one is predicted to pay; "
-            "or a draft model's name or path.",
-            metavar="none|auto|suffix|ngram|MODEL",
+            "What drafts: auto (both lookups, and a draft model on this machine if one is predicted to pay); "
+            "suffix (looks up this text and earlier answers); ngram (looks up this text); a draft model's "
+            "name or path; or none.",
+            metavar="auto|suffix|ngram|MODEL|none",
         ),
         Flag(
             "bridge",

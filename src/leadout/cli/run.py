@@ -64,7 +64,7 @@ def run(
     options: GgufOptions,
     draft_options: DraftModelOptions,
 ) -> None:
-    """Answer one prompt with a model, through speculative decoding where --draft is given."""
+    """Answer one prompt with a model, speculatively where that is predicted to pay."""
     if raw and system is not None:
         raise InputError("--system needs the chat template, which --raw leaves out; put it into the prompt")
     if json and show_drafts:
