@@ -172,9 +172,9 @@ def compare(engine: Engine, task: str, options: DemoOptions, *, shows_answer: bo
         announce(engine)
         printer = AnswerPrinter(sys.stdout, show_drafts=True)
         note(f"\n{task}\n")
-        print_legend(sys.stdout)
-        answer(drafting, printer)
+        result = answer(drafting, printer)
         printer.close()
+        print_legend(sys.stdout, [result])
         note(f"\ntiming up to {options.repeats} runs of each kind ...")
     else:
         answer(drafting)
