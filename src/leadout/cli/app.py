@@ -20,6 +20,7 @@ import typer
 from leadout import __version__
 from leadout.cli import (
     bench,
+    cache,
     chat,
     check,
     demo,
@@ -74,6 +75,7 @@ for command in (
     pull.pull,
 ):
     app.command()(command)
+app.add_typer(cache.cache, name="cache")
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -90,6 +93,7 @@ def demo(
         print_json(comparison.to_json())
     else:
         _print(comparison)
+        print(f"next: {own_command()} chat {target} --draft auto")
     if not comparison.is_identical:
         raise typer.Exit(FAILED)
 
@@ -203,6 +207,16 @@ def _print(comparison: Comparison) -> None:
     table_console().print(table)
     print(_verdict(comparison))
     print(f"identical: {'yes' if comparison.is_identical else 'no'}")
+
+
+def own_command() -> str:
+    """How to start this program again from here: by its name where the shell finds it, else by its path."""
+    started = Path(sys.argv[0])
+    if started.name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m leadout"
+    found = shutil.which(started.name)
+    is_found = found is not None and started.exists() and started.samefile(found)
+    return started.name if is_found else shlex.quote(str(started))
 
 
 def _drafter(comparison: Comparison) -> str:

@@ -9,6 +9,7 @@ import typer
 from leadout.cli.flags import MODEL
 from leadout.cli.options import Target, takes
 from leadout.cli.output import note, print_json, table_console
+from leadout.folders import cache_folder
 from leadout.models.options import GgufOptions
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def _print(report: TuneReport) -> None:
     for failure in report.failures:
         note(f"left out: {failure}")
     print(f"chosen: {report.choice.reason}")
+    print(f"kept in {cache_folder() / 'tuned'} and used from now on; undone by: leadout cache rm tuned")
 
 
 def _targets(report: TuneReport) -> Table:
