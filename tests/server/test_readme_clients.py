@@ -19,5 +19,7 @@ def test_there_is_one_for_each_interface():
 @pytest.mark.parametrize("snippet", CLIENTS)
 def test_client_of_the_readme_gets_an_answer(snippet, capsys):
     with live(served(replying("The Rhine."), name="qwen2.5-coder-1.5b")) as server:
-        exec(snippet.replace("http://127.0.0.1:8080", server.url), {})  # noqa: S102
+        names = {}
+        exec(snippet.replace("http://127.0.0.1:8080", server.url), names)
+        names["client"].close()
     assert capsys.readouterr().out == "The Rhine.\n"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leadout.cli.output import MB, note, print_json, table_console
+from leadout.cli.output import MB, note, print_json, print_table
 from leadout.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _print_table(things: list[Kept]) -> None:
     table.add_column("what")
     for each in things:
         table.add_row(each.name, _size(each), each.what)
-    table_console().print(table)
+    print_table(table)
 
 
 def _size(thing: Kept) -> str:

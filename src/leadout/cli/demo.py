@@ -17,7 +17,7 @@ import typer
 from leadout.cli.engines import announce, open_engine
 from leadout.cli.flags import CHOICE, MODEL, Choice, DraftModelOptions
 from leadout.cli.options import Flag, Group, takes
-from leadout.cli.output import note, print_json, table_console
+from leadout.cli.output import note, print_json, print_table
 from leadout.engine.params import Params
 from leadout.errors import InputError
 from leadout.models.options import GgufOptions
@@ -204,7 +204,7 @@ def _print(comparison: Comparison) -> None:
             "-" if usage.tokens_per_pass is None else f"{usage.tokens_per_pass:.2f}",
             "-" if usage.acceptance is None else f"{usage.acceptance:.0%}",
         )
-    table_console().print(table)
+    print_table(table)
     print(_verdict(comparison))
     print(f"identical: {'yes' if comparison.is_identical else 'no'}")
 
