@@ -18,7 +18,7 @@ check: $(VENV)/dev.stamp        ## format, lint, strict types, import directions
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/test_structure.py tests/core --cov=leadout.core --cov-branch --cov-fail-under=100
 
-bench: $(VENV)/bench.stamp       ## the standard set on the 1.5B/0.5B pair: under 45 minutes on two cores; wants the machine for itself
+bench: $(VENV)/bench.stamp       ## the standard set on the 1.5B/0.5B pair: about an hour on two cores; wants the machine for itself
 	$(BIN)/python -m leadout.bench.standard $(BENCH)
 
 bench-quick: $(VENV)/bench.stamp ## a part of it, shortened: under 8 minutes, into benchmarks/quick
@@ -38,7 +38,7 @@ $(VENV)/demo.stamp: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml
 	@echo "Installing the test environment; llama-cpp-python is compiled, which takes minutes the first time."
-	$(BIN)/python -m pip install --quiet --editable ".[ik,llama,dev]"
+	$(BIN)/python -m pip install --quiet --editable ".[ik,llama,dev,clients]"
 	touch $@ $(VENV)/demo.stamp
 
 $(VENV)/bench.stamp: $(VENV)/dev.stamp

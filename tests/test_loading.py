@@ -8,8 +8,9 @@ import pytest
 from leadout import Params, load
 from leadout.engine.schedule import FixedSchedule
 from leadout.errors import InputError, ModelFileError, StoreError
+from leadout.models.header import read_header
 from leadout.models.options import GgufOptions
-from leadout.testing.tiny_gguf import write_tiny_gguf
+from leadout.testing.tiny_gguf import tiny_vocabulary, write_tiny_gguf
 
 PROMPT = "the quick brown fox"
 GREEDY = Params(temperature=0.0, max_tokens=24, logprobs=1)
@@ -70,6 +71,18 @@ def test_draft_with_another_vocabulary_drafts_over_a_bridge_and_says_how(files, 
     assert result.speculation.reason == f"on: draft other {words}, fixed k=4"
     assert engine.notes[0].startswith("the draft model is of another vocabulary")
     assert engine.notes[0].endswith(f"it drafts {words} as asked for")
+
+
+def test_another_vocabulary_of_the_same_size_is_seen(files, tmp_path):
+    like = tiny_vocabulary(seed=1)
+    words = {token: f"other{token}" for token in range(260, len(like.tokens) - 2)}
+    draft = write_tiny_gguf(tmp_path / "draft.gguf", seed=1, n_ctx_train=256, tokens=words)
+    assert read_header(draft).n_vocab == read_header(files["target"]).n_vocab
+    with load(files["target"]) as plain, load(files["target"], draft, schedule=FixedSchedule()) as engine:
+        assert engine.notes[0].startswith("the draft model is of another vocabulary")
+        result = engine.generate(PROMPT, GREEDY)
+        assert result.text == plain.generate(PROMPT, GREEDY).text
+    assert result.usage.drafted > 0
 
 
 def test_a_bridge_without_a_draft_model_is_refused(files):

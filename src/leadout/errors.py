@@ -58,6 +58,9 @@ class BusyError(LeadoutError):
 class ClosingError(BusyError):
     """A server that is shutting down; another one, or a later one, may serve the request."""
 
+    def __init__(self, retry_after_s: float) -> None:
+        super().__init__("the server is shutting down; ask again later", retry_after_s)
+
 
 class ServerError(LeadoutError):
     """An engine's server that cannot be reached, broke off, or answers with something else than its API."""

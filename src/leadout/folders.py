@@ -12,9 +12,29 @@ from leadout.errors import InputError
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """$LEADOUT_CACHE, else the user's cache folder of this system; it need not exist."""
-    chosen = environ.get("LEADOUT_CACHE") or platformdirs.user_cache_dir("leadout", appauthor=False)
-    return expanded(chosen)
+    """$LEADOUT_CACHE, else the user's cache folder of this system; it need not exist.
+
+    Raises
+    ------
+    InputError
+        If neither is known, as for a user without a home.
+    """
+    if chosen := environ.get("LEADOUT_CACHE"):
+        return expanded(chosen)
+    try:
+        return expanded(platformdirs.user_cache_dir("leadout", appauthor=False))
+    except (RuntimeError, InputError) as error:
+        raise InputError(
+            "this user has no home folder to keep a cache in; set LEADOUT_CACHE to a folder"
+        ) from error
+
+
+def home_folder() -> Path | None:
+    """The user's home folder; None for users who have none, as in some containers."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
 
 
 def expanded(path: str | Path) -> Path:

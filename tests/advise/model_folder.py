@@ -9,7 +9,7 @@ from leadout.testing.tiny_gguf import write_split_gguf, write_tiny_gguf
 
 
 def write_other(path, architecture, *, kind=None, keys=(), tensors=("a.weight",), tokens=0):
-    """A GGUF file of another kind than a language model; `keys` are further whole numbers or texts."""
+    """A GGUF file of another kind than a language model; `keys` are further values."""
     writer = GGUFWriter(path, architecture)
     if kind is not None:
         writer.add_type(kind)
@@ -18,6 +18,8 @@ def write_other(path, architecture, *, kind=None, keys=(), tensors=("a.weight",)
             writer.add_bool(key, value)
         elif isinstance(value, int):
             writer.add_uint32(key, value)
+        elif isinstance(value, list):
+            writer.add_array(key, value)
         else:
             writer.add_string(key, value)
     if tokens:

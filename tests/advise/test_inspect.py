@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 from model_folder import write_other, write_shape
 
-from leadout.advise.inspect import inspect
+from leadout.advise.inspect import facts_of, inspect
+from leadout.advise.vocabulary import compare
+from leadout.models.header import read_header
 from leadout.models.remember import Findings
+from leadout.models.token_table import table_of_header
 from leadout.testing.tiny_gguf import write_split_gguf, write_tiny_gguf
 
 
@@ -38,6 +41,23 @@ def test_a_language_model_has_no_problem(tmp_path):
     assert facts.problem == ""
     assert (facts.architecture, facts.quantisation, facts.n_ctx_train) == ("llama", "F16", 512)
     assert facts.n_params > 0
+
+
+def test_entries_of_other_types_are_no_answer_and_no_crash(tmp_path):
+    arrays = {
+        "general.type": [1, 2],
+        "llama.pooling_type": [3, 3],
+        "llama.attention.causal": [0, 0],
+        "tokenizer.ggml.add_bos_token": [0, 0],
+        "tokenizer.ggml.bos_token_id": True,
+        "tokenizer.ggml.eos_token_id": True,
+    }
+    path = write_other(tmp_path / "odd.gguf", "llama", keys=arrays, tokens=8)
+    header = read_header(path)
+    assert facts_of(header).problem == ""
+    table = table_of_header(header)
+    assert (table.bos, table.eos, table.adds_bos) == (None, None, False)
+    assert compare(header, header).is_same
 
 
 def test_vocabularies_are_told_apart_by_their_digests(tmp_path):

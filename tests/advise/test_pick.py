@@ -17,6 +17,7 @@ from leadout.errors import InputError
 from leadout.models.header import read_header
 from leadout.models.options import GgufOptions
 from leadout.store import resolve
+from leadout.store.listing import cached_models
 from leadout.store.settings import StoreSettings
 from leadout.testing.tiny_gguf import write_split_gguf, write_tiny_gguf
 from real_models import real_model
@@ -210,6 +211,35 @@ def test_other_programs_folders_are_looked_through(tmp_path):
         ("lmstudio", "c.gguf"),
         ("llama.cpp", "p.gguf"),
     ]
+
+
+def test_of_several_parts_the_first_that_is_there_is_listed(tmp_path):
+    for number in range(3, 6):
+        (tmp_path / f"one-{number:05d}-of-01000.gguf").touch()
+    for name in ("two-00002-of-00001.gguf", "two.gguf", "-00001-of-00002.gguf"):
+        (tmp_path / name).touch()
+    found, notes = find([Place(folder=tmp_path)])
+    assert notes == []
+    assert [each.path.name for each in found] == [
+        "-00001-of-00002.gguf",
+        "one-00003-of-01000.gguf",
+        "two-00002-of-00001.gguf",
+        "two.gguf",
+    ]
+
+
+def test_folders_that_cannot_be_looked_at_are_left_out(tmp_path, cache):
+    """Those of a system's own Ollama, most often; names that are too long fail alike, for root too."""
+    closed = tmp_path / ("a" * 300)
+    settings = StoreSettings(cache_dir=closed, hub_cache=closed, ollama_dirs=(closed,))
+    environ = {"LLAMA_CACHE": str(closed), "XDG_CACHE_HOME": str(closed)}
+    assert usual_places(settings, environ, home=closed) == []
+    write_tiny_gguf(tmp_path / "draft.gguf", n_layers=1)
+    found, notes = find([Place(folder=tmp_path)], settings)
+    assert ([each.path.name for each in found], notes) == (["draft.gguf"], [])
+    assert cached_models(settings) == []
+    target = write_tiny_gguf(tmp_path / "target.gguf", n_layers=8)
+    assert choose_draft(target, GgufOptions(), settings=settings, folder=cache).reason
 
 
 def test_every_listed_name_finds_its_file(tmp_path):

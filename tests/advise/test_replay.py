@@ -234,9 +234,15 @@ def test_a_targets_record_is_made_once_and_serves_every_draft(tmp_path):
 def test_a_record_survives_being_written_down(record):
     samples = [each.sample for each in record.answers]
     given = TargetRecord(answers=record.answers, costs=FLAT)
-    assert TargetRecord.from_json(given.to_json(), samples) == given
-    assert TargetRecord.from_json({"answers": {}}, samples) is None
-    assert TargetRecord.from_json(None, samples) is None
+    n_vocab = 1 + max(max(each.answer) for each in record.answers)
+    assert TargetRecord.from_json(given.to_json(), samples, n_vocab) == given
+    assert TargetRecord.from_json({"answers": {}}, samples, n_vocab) is None
+    assert TargetRecord.from_json(None, samples, n_vocab) is None
+    assert TargetRecord.from_json(given.to_json(), samples, n_vocab - 1) is None  # of another vocabulary
+    for odd in (-1, 1e308, float("inf"), "1", True, None):
+        damaged = given.to_json()
+        damaged["answers"][samples[0].name][0] = odd
+        assert TargetRecord.from_json(damaged, samples, n_vocab) is None
 
 
 def test_time_ends_the_recording_once_every_kind_was_asked():

@@ -130,6 +130,14 @@ def test_prompts_that_do_not_fit_are_left_out_with_a_note(tmp_path):
         measure(tmp_path, n_ctx=64, workloads="chat")
 
 
+def test_a_loop_that_grows_beyond_the_context_is_left_out_with_a_note(tmp_path):
+    done = measure(tmp_path, n_ctx=1500, n_calls=None, workloads="chat,agent", vs="plain")
+    assert list(done.figures) == ["chat"]
+    (note,) = done.notes
+    assert note.startswith("agent was left out: the prompt has ")
+    assert "a context of 1500" in note
+
+
 def test_peers_that_cannot_take_part_are_noted(tmp_path):
     done = measure(tmp_path, workloads="chat", vs="llama-server:plain", llama_server=str(tmp_path / "none"))
     assert done.notes == ("llama-server:plain was left out: the target has no file",)

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from leadout.bench.http_agent import main as measure_agent
+from leadout.bench.http_latency import compared, times_of
 from leadout.bench.http_latency import main as measure_latency
-from leadout.bench.http_latency import times_of
 from leadout.bench.load import main as measure_load
 from leadout.bench.load import slope
 from leadout.bench.server_process import ServerProcess
@@ -40,10 +40,36 @@ def test_a_load_is_put_on_a_server_and_written_down(tiny, tmp_path, capsys):
 
 def test_what_http_adds_is_measured_and_written_down(tiny, tmp_path):
     out = tmp_path / "latency.json"
-    measure_latency(tiny, tokens=12, repeats=2, out=out)
+    measure_latency(tiny, tokens=12, repeats=2, paragraphs=4, out=out)
     figures = json.loads(out.read_text())["figures"]
-    assert figures["first_token_ms"]["http"]["n"] == 2
-    assert figures["gap_ms"]["engine"]["median"] > 0
+    assert figures["new"]["prompt_tokens"] > 2 * figures["repeated"]["prompt_tokens"]
+    for kind in ("repeated", "new"):
+        for name in ("first_token", "gap"):
+            times = figures[kind][name]
+            assert times["engine_ms"]["n"] == times["http_ms"]["n"] == times["ratio"]["n"] == 2
+            assert times["engine_ms"]["median"] > 0
+
+
+def test_engine_and_server_are_compared_pair_by_pair_and_begin_in_turns(capsys):
+    asked = []
+
+    def ask(who, times):
+        left = iter(times)
+
+        def answer(text):
+            asked.append(who + text)
+            return next(left)
+
+        return answer
+
+    own = ask("own ", [(0.1, 0.010), (0.2, 0.010), (0.4, 0.020)])
+    http = ask("http ", [(0.2, 0.010), (0.3, 0.011), (0.4, 0.030)])
+    figures = compared(own, http, ["a", "b", "c"])
+    assert asked == ["own a", "http a", "http b", "own b", "own c", "http c"]
+    assert figures["first_token"]["ratio"].median == pytest.approx(1.5)  # of 2, 1.5 and 1
+    assert figures["first_token"]["added_ms"].median == pytest.approx(100)
+    assert figures["gap"]["ratio"].median == pytest.approx(1.1)
+    assert "ratio 1.5 (1..2)" in capsys.readouterr().out
 
 
 def test_an_agents_calls_are_asked_with_and_without_speculation(tiny, tmp_path):

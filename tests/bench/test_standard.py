@@ -44,7 +44,11 @@ FIGURES = {
     "workloads": {
         "chat": {
             "plain": {"speedup": {"median": 1.0}, "speedup_best_plain": {"median": 0.8}},
-            "auto": {"speedup": {"median": 1.5}, "speedup_best_plain": {"median": 1.2}},
+            "auto": {
+                "speedup": {"median": 1.5},
+                "speedup_best_plain": {"median": 1.2},
+                "tokens_per_pass": 2.5,
+            },
             "rival": {"speedup": {"median": 1.6}, "speedup_best_plain": {"median": 1.3}},
         },
         "maths": {"auto": {"speedup": {"median": 0.9}, "speedup_best_plain": None}},
@@ -100,7 +104,13 @@ def test_the_set_asks_for_what_there_is(quick):
 
 def test_bars_are_checked_against_the_better_plain():
     bars = Bars.of(
-        {"speedup": {"chat": 1.25, "every": 0.95}, "beats": ["rival"], "share": 0.95, "prediction": 0.2}
+        {
+            "speedup": {"chat": 1.25, "every": 0.95},
+            "beats": ["rival"],
+            "share": 0.95,
+            "accepted": {"auto": {"chat": 1.6, "maths": 1.0}},
+            "prediction": 0.2,
+        }
     )
     found = {each.what: (each.wanted, each.found, each.verdict) for each in check(bars, FIGURES)}
     assert found == {
@@ -110,6 +120,8 @@ def test_bars_are_checked_against_the_better_plain():
         "maths: speed over rival": (1.0, None, "not measured"),
         "chat: share of the best fixed choice (draft k=2)": (0.95, 0.97, "holds"),
         "maths: share of the best fixed choice (plain)": (0.95, 0.9, "missed"),
+        "chat: accepted per round, auto": (1.6, 1.5, "missed"),
+        "maths: accepted per round, auto": (1.0, None, "not measured"),
         "acceptance predicted, Brier score saved": (0.2, 0.25, "holds"),
     }
 
@@ -117,7 +129,7 @@ def test_bars_are_checked_against_the_better_plain():
 def test_bars_without_figures_are_not_measured():
     bars = Bars.of({"speedup": {"edit": 1.0}, "prediction": 0.2})
     assert [each.verdict for each in check(bars, {"workloads": {}})] == ["not measured"] * 2
-    with pytest.raises(InputError, match="bars have no 'sped'; there are speedup, beats, share, prediction"):
+    with pytest.raises(InputError, match="bars have no 'sped'; there are speedup, beats, share, accepted"):
         Bars.of({"sped": 1})
 
 
@@ -191,7 +203,7 @@ def test_page_has_every_figure_of_a_record(tmp_path):
         "peer_settings": {"llama-server:best": {"chosen": {"chat": "plain"}, "tokens_per_s": {}}},
     }  # fmt: skip
     text = page(parse_set(SET), {"a": written})
-    assert "| chat | plain | 1.00 (1.00-1.00) | - | 1.00 (1.00-1.00) | 2.5 | - | 2/2 |" in text
+    assert "| chat | plain | 1.00 (1.00-1.00) | - | 1.00 (1.00-1.00) | 2.5 | - | - | 2/2 |" in text
     assert "|  | auto | 2.00 (2.00-2.00) |" in text
     assert "| chat | draft k=2 | 1.31 | 1.27 | 97% | 2.00 | 3.10 |" in text
     assert "| all, learning on | 4 | 0.100 | 0.200 | 50% |" in text

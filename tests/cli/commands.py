@@ -1,5 +1,6 @@
 """Runs the real command in a process of its own."""
 
+import json
 import os
 import subprocess
 import sys
@@ -68,8 +69,10 @@ def start(*arguments: str | Path, **changes: str) -> subprocess.Popen:
 
 
 def assert_one_line(done: subprocess.CompletedProcess, code: int, *said: str) -> None:
-    """The command ended with `code`, printed nothing, and said one line that has all of `said` in it."""
-    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    """The command ended with `code` and one line that has all of `said` in it; as JSON too if asked to."""
+    line = done.stderr.removeprefix("leadout: ").strip()
+    as_json = json.dumps({"error": line, "exit_code": code}, ensure_ascii=False) + "\n"
+    assert (done.returncode, done.stdout) == (code, as_json if "--json" in done.args else ""), done.stderr
     assert done.stderr.startswith("leadout: ")
     assert done.stderr.count("\n") == 1, done.stderr
     for part in said:

@@ -1,11 +1,15 @@
 """`leadout plan`, `leadout check` and `leadout pick` as a user meets them."""
 
 import json
+import shlex
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
-from commands import CHATML, assert_one_line, leadout
+from commands import CHATML, COMMAND, assert_one_line, environment, leadout
 
+import leadout as package
 from leadout.testing.tiny_gguf import write_tiny_gguf
 
 
@@ -148,3 +152,60 @@ def test_auto_says_in_one_line_what_drafts(models, own, tmp_path):
     assert told["notes"] == [
         "draft auto: no draft model, as none of 1 files here fits this target (`leadout pick` has the reasons)"  # noqa: E501
     ]
+
+
+def test_files_that_cannot_be_run_are_ruled_out_when_they_are_measured(models, own, tmp_path):
+    """Their headers are sound, so that nothing but running them shows it."""
+    data = (models / "draft.gguf").read_bytes()
+    (tmp_path / "lacking.gguf").write_bytes(data.replace(b"blk.0.ffn_down", b"blk.0.ffn_dowx"))
+    arguments = ("--from", tmp_path, "--threads", "1", "--measure", "2", "--json")
+    done = leadout("pick", models / "target.gguf", *arguments, **own)
+    assert done.returncode == 3, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["winner"], told["candidates"]) == (None, [])
+    assert [each["name"] for each in told["ruled_out"]] == [str(tmp_path / "lacking.gguf")]
+    assert "blk.0.ffn_down.weight' not found" in told["ruled_out"][0]["reason"]
+
+
+def test_a_draft_whose_context_is_over_at_once_is_ruled_out(models, own, tmp_path):
+    write_tiny_gguf(tmp_path / "short.gguf", n_layers=1, n_ctx_train=64)
+    arguments = ("--from", tmp_path, "--threads", "1", "--json")
+    told = json.loads(leadout("pick", models / "target.gguf", *arguments, **own).stdout)
+    assert [each["reason"] for each in told["ruled_out"]] == [
+        "made for 64 positions, which most prompts fill by themselves"
+    ]
+
+
+def test_names_of_files_neither_break_lines_nor_steer_the_terminal(models, own, tmp_path):
+    names = [
+        "new\nline.gguf",
+        "red\x1b[31m.gguf",
+        "turned\u202efugg.gguf",
+        "bytes\udcff.gguf",
+        "--option.gguf",
+    ]
+    for name in names:
+        shutil.copy(models / "draft.gguf", tmp_path / name)
+    (tmp_path / "empty\x1b[2J\n.gguf").touch()
+    arguments = ("--from", tmp_path, "--threads", "1")
+    done = leadout("pick", models / "target.gguf", *arguments, **own)
+    assert done.returncode in (0, 3), done.stderr
+    shown = done.stdout
+    assert not {"\x1b", "\u202e", "\r"} & set(shown)
+    assert f"ruled out: {tmp_path}/empty\\x1b[2J\\n.gguf: " in shown
+    for name in ("new\\nline.gguf", "red\\x1b[31m.gguf", "turned\\u202efugg.gguf", "bytes?.gguf"):
+        assert len([line for line in shown.splitlines() if line.startswith(f"{tmp_path}/{name} ")]) == 1, name
+    given = json.loads(leadout("pick", models / "target.gguf", *arguments, "--json", **own).stdout)
+    assert {each["name"] for each in given["candidates"]} == {str(tmp_path / name) for name in names}
+
+
+def test_the_command_for_a_target_with_a_leading_dash_can_be_run(models, own, tmp_path):
+    shutil.copy(models / "target.gguf", tmp_path / "-target.gguf")
+    given = ("pick", "--from", models, "--threads", "1", "--json", "--", "-target.gguf")
+    done = subprocess.run(
+        [*COMMAND, *map(str, given)],
+        cwd=tmp_path, capture_output=True, timeout=120, check=False,
+        env=environment(PYTHONPATH=str(Path(package.__file__).parents[1]), **own),
+    )  # fmt: skip
+    command = shlex.split(json.loads(done.stdout)["command"])
+    assert command == ["leadout", "chat", "--draft", command[3], "--", "-target.gguf"]

@@ -1,5 +1,6 @@
 """A user's mistake costs one clear line and exit code 2: no traceback, nothing on standard output."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -96,6 +97,33 @@ def test_proof_refuses_options_of_a_draft_model_that_is_not_there(tiny):
     assert_one_line(
         leadout("prove", tiny, "--draft-ctx", "64"), 2, "--draft-ctx can only", "--draft is ngram"
     )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "./none.gguf", "-p", "x"),
+        ("check", "./none.gguf", "./none.gguf"),
+        ("pick", "./none.gguf"),
+        ("plan", "./none.gguf", "--slots", "0"),
+        ("tune", "./none.gguf"),
+        ("prove", "./none.gguf", "--draft", "none"),
+        ("bench", "./none.gguf", "--vs", "nothing"),
+        ("models", "--no-such-option"),
+    ],
+    ids=" ".join,
+)
+def test_with_json_an_error_is_one_object_too(arguments):
+    done = leadout(*arguments, "--json")
+    assert_one_line(done, 2)
+    assert json.loads(done.stdout)["exit_code"] == 2
+    assert leadout(*arguments, "--", "--json").stdout == ""  # there it is no option
+
+
+def test_a_folder_is_refused_as_a_record_before_anything_is_measured(tiny, tmp_path):
+    done = leadout("bench", tiny, "--out", tmp_path)
+    assert_one_line(done, 2, "which is a folder; name a file in it")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_prompt_says_how_to_give_one(tiny):

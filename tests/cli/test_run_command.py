@@ -1,11 +1,15 @@
 """`leadout run`: what is printed, where, and that drafts change nothing but the speed."""
 
 import json
+import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from commands import JSON_KEYS, leadout, lines_told, start
+
+import leadout as leadout_package
 
 ONE = ("--threads", "1")
 
@@ -172,6 +176,14 @@ def test_interrupt_ends_cleanly_with_the_closing_line(tiny):
     assert b"Traceback" not in err
     assert b"tok/s" in err.splitlines()[-1]
     assert out
+
+
+def test_interrupt_while_starting_ends_quietly(tmp_path):
+    """As if Ctrl-C were pressed when the first package of those that take long is imported."""
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
+    own = str(Path(leadout_package.__file__).parents[1])
+    done = leadout("--version", PYTHONPATH=f"{tmp_path}{os.pathsep}{own}")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_closed_pipe_ends_quietly(tiny):

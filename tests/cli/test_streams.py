@@ -93,3 +93,38 @@ def test_removed_working_folder_hurts_relative_paths_alone(tiny, answer, tmp_pat
     assert (found.returncode, found.stdout.decode()) == (0, answer)
     assert (missing.returncode, missing.stdout) == (2, b"")
     assert missing.stderr.startswith(b"leadout: model file ./m.gguf: the working folder cannot be found")
+
+
+def test_a_user_without_a_home_is_told_what_to_set_and_can_do_everything_then(tiny, tmp_path):
+    nobody = ["unshare", "-U", "--map-user=12345"]  # a number that no list of users has
+    without = {
+        "HOME",
+        "LEADOUT_CACHE",
+        "HF_HOME",
+        "HF_HUB_CACHE",
+        "XDG_CACHE_HOME",
+        "OLLAMA_MODELS",
+        "LLAMA_CACHE",
+    }
+    kept = {name: value for name, value in environment().items() if name not in without}
+    try:
+        subprocess.run([*nobody, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs unshare, and to be allowed to use it")
+
+    def as_nobody(*arguments, **variables):
+        return subprocess.run(
+            [*nobody, *COMMAND, *map(str, arguments)],
+            capture_output=True, timeout=120, check=False,
+            env=kept | {"PYTHONPATH": str(Path(leadout.__file__).parents[1])} | variables,
+        )  # fmt: skip
+
+    told = as_nobody("run", tiny, *ASK)
+    assert (told.returncode, told.stdout) == (2, b"")
+    assert told.stderr == (
+        b"leadout: this user has no home folder to keep a cache in; set LEADOUT_CACHE to a folder\n"
+    )
+    for command in (("run", tiny, *ASK, "--draft", "auto"), ("models",), ("pick", tiny, "--threads", "1")):
+        done = as_nobody(*command, LEADOUT_CACHE=str(tmp_path))
+        assert done.returncode in (0, 3), done.stderr
+        assert b"unexpected" not in done.stderr

@@ -155,6 +155,31 @@ def test_a_pass_that_fails_for_several_is_tried_with_each_alone():
     assert len(ids(said[answers[1]])) == 1
 
 
+def test_an_answer_beyond_the_drafts_context_is_plain_and_leaves_those_beside_it_alone():
+    long, short = ([1] * 20, replace(GREEDY, max_tokens=12)), ([1, 2, 3, 4, 5], replace(GREEDY, max_tokens=8))
+
+    def drafting():
+        draft = model(0, n_ctx=16)
+        return engine(model(n_ctx=64), HybridDrafter([], ModelDrafter(draft))), draft
+
+    one, draft = drafting()
+    of_long, of_short = run(one, long, short)
+    solo, _ = drafting()
+    (of_short_alone,) = run(solo, short)
+    for events, (prompt, params) in ((of_long, long), (of_short, short)):
+        assert ids(events) == alone(prompt, params, n_ctx=64)
+    rounds = [
+        [each for each in events if isinstance(each, Round)] for events in (of_long, of_short, of_short_alone)
+    ]
+    drafted = [sum(each.drafted for each in some) for some in rounds]
+    accepted = [sum(each.accepted for each in some) for some in rounds]
+    assert (drafted[0], len(rounds[0])) == (0, 12)
+    assert "the draft context is full (16 positions)" in of_long[-1].speculation.reason
+    assert drafted[1] == drafted[2] > 0
+    assert accepted[1] == accepted[2] > 0
+    assert {fed.slot for each in draft.passes for fed in each} == {1}  # no dummies in the long one's
+
+
 def test_unseeded_answers_beside_one_another_follow_the_law_and_differ():
     rng = np.random.default_rng(5)
     one = engine(model(n_slots=8, n_ctx=200), NgramDrafter(1, 2), generator=lambda: rng)
@@ -251,6 +276,36 @@ def test_a_cache_that_would_mostly_be_lost_is_copied_from_and_kept():
     again = one.generate([*system, *long, 3], params)
     assert other.usage.cached_tokens == 4
     assert again.usage.cached_tokens >= 44
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+@pytest.mark.parametrize("n_slots", [2, 3])
+@pytest.mark.parametrize("n_steps", [0, 1, 2])
+def test_what_was_read_for_one_client_is_read_again_for_another(n_steps, n_slots, is_over):
+    one = engine(model(n_ctx=300, n_slots=n_slots), prefill_batch=32)
+    prompt = [i % V for i in range(120)]
+    params = replace(GREEDY, max_tokens=9)
+    with one.lease() as batch:
+        first = batch.join(one.request(prompt, params, client="a"))
+        for _ in range(n_steps):
+            batch.step()
+        if is_over:
+            batch.leave(first)
+        other = batch.join(one.request(prompt, params, client="b"))
+        events = {first: [], other: []}
+        while batch.running:
+            for each in batch.step():
+                events[each.answer] += each.events
+    assert events[other][0].cached_tokens == 0
+    assert ids(events[other]) == alone(prompt, params, n_ctx=300)
+
+
+@pytest.mark.parametrize("n_slots", [1, 2, 3])
+def test_a_client_finds_its_own_prompt_again_and_no_other(n_slots):
+    one = engine(model(n_ctx=60, n_slots=n_slots))
+    prompt, params = [1, 2, 3, 4, 5], replace(GREEDY, max_tokens=2)
+    cached = [one.generate(prompt, params, client=each).usage.cached_tokens for each in "aabba"]
+    assert cached == [0, 4, 0, 4, 0 if n_slots == 1 else 4]
 
 
 def test_a_running_state_is_copied_only_whole():

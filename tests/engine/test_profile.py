@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from leadout.core.cost import CostTable
-from leadout.engine.profile import STALE_PASSES, Profile
+from leadout.engine.profile import Profile
 from leadout.engine.startup import measure
 from leadout.engine.threshold import ThresholdJudge, ThresholdSchedule
+from leadout.engine.widths import STALE_PASSES
 from leadout.errors import InputError
 from leadout.testing import PieceVocabulary, TableModel, saying
 
@@ -67,6 +68,11 @@ def test_a_profile_survives_being_written_and_a_damaged_one_is_refused():
     assert Profile.from_json(values).costs == KNOWN
     with pytest.raises(InputError, match="a profile needs seconds for draft_s"):
         Profile.from_json(values | {"draft_s": "slow"})
+    for beyond in ({"drift": 1e308}, {"draft_s": 10**400}, {"fixed_s": True}):
+        with pytest.raises(InputError, match="a profile needs seconds for draft_s"):
+            Profile.from_json(values | beyond)
+    with pytest.raises(InputError, match="seconds and age for each width"):
+        Profile.from_json(values | {"widths": {"1": [1e308, 0]}})
     with pytest.raises(InputError, match="widths that are whole numbers"):
         Profile.from_json(values | {"widths": {"one": [1.0, 0]}})
 
@@ -182,9 +188,24 @@ def test_a_machine_that_became_faster_for_good_is_learned_with_all_widths():
             profile.saw_verify(width, seconds)
         if i == 299:
             assert profile.costs.verify_s(1) == pytest.approx(0.18, rel=0.05)
-            assert profile.costs.verify_s(4) > 0.3  # not seen, but all costs have the drift
+            assert profile.costs.verify_s(4) > 1.5 * KNOWN.verify_s(4)  # not seen, but it drifts along
     assert profile.costs.verify_s(1) == pytest.approx(0.06, rel=0.05)
     assert profile.costs.verify_s(2) == pytest.approx(0.09, rel=0.05)
+
+
+def test_slower_single_passes_make_wide_ones_that_are_not_tried_only_half_as_much_dearer():
+    profile = Profile(KNOWN)
+    for _ in range(200):
+        profile.saw_verify(1, 0.09)
+    assert profile.costs.verify_s(1) == pytest.approx(0.09, rel=0.01)
+    assert profile.costs.verify_s(4) == pytest.approx(KNOWN.verify_s(4) * np.sqrt(1.5), rel=0.01)
+
+
+def test_no_pass_is_expected_to_be_cheaper_than_a_single_one():
+    profile = Profile(CostTable(widths=((1, 0.03), (2, 0.031))))
+    for _ in range(200):
+        profile.saw_verify(1, 0.06)
+    assert profile.costs.verify_s(2) == profile.costs.verify_s(1) == pytest.approx(0.06, rel=0.01)
 
 
 def test_costs_with_several_slots_start_from_those_of_one_and_are_learned_by_themselves():

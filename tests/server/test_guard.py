@@ -1,6 +1,7 @@
 """Keys, host names, sizes and types: what is refused before a route sees it."""
 
 import asyncio
+import gzip
 import json
 import logging
 
@@ -53,6 +54,28 @@ def test_without_a_known_key_nothing_is_told(headers, path):
     assert response.status_code == 401
     assert response.json()["error"]["type"] == "authentication_error"
     assert response.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/v1/responses", "/v1/completions", "/api/chat", "/api/generate"]
+)
+def test_no_route_tells_that_another_key_sent_the_same_prompt(path, caplog):
+    caplog.set_level(logging.INFO, "leadout.server")
+    texts = {"messages": HELLO, "input": "hello", "prompt": "hello"}
+    field = {"/v1/chat/completions": "messages", "/v1/responses": "input", "/api/chat": "messages"}
+    name = field.get(path, "prompt")
+
+    async def ask():
+        async with client_of(served(replying("Hi.", n_slots=2)), options=KEYS) as client:
+            body = {"model": "toy", name: texts[name]} | ({"stream": False} if "/api/" in path else {})
+            for key in ("first-key", "first-key", "second-key"):
+                headers = {"Authorization": f"Bearer {key}"}
+                assert (await client.post(path, json=body, headers=headers)).status_code == 200
+
+    asyncio.run(ask())
+    cached = [record.fields["cached_tokens"] for record in caplog.records if "cached_tokens" in record.fields]
+    assert cached[0] == cached[2] == 0
+    assert cached[1] > 0
 
 
 @pytest.mark.parametrize("path", ["/health", "/ready"])
@@ -180,12 +203,73 @@ def test_a_body_that_comes_too_slowly_is_refused():
         ("GET", "/v1/chat/completions", 405, None),
         ("DELETE", "/v1/models", 405, None),
         ("POST", "/v1/chat", 404, "unknown_route"),
+        ("PUT", "/v1/chat/completions", 405, None),
+        ("PATCH", "/health", 405, None),
     ],
 )
 def test_unknown_routes_and_methods_are_told(method, path, status, code):
     response = call(method, path, **({"json": {}} if method == "POST" else {}))
     assert response.status_code == status
     assert response.json()["error"]["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [("DELETE", "/v1/models", "GET"), ("GET", "/v1/responses", "POST"), ("TRACE", "/api/chat", "POST")],
+)
+def test_a_wrong_method_is_told_the_right_one(method, path, allowed):
+    assert allowed in call(method, path).headers["allow"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/health", "/ready", "/metrics", "/v1/models", "/v1/models/toy", "/api/tags"]
+)
+def test_what_can_be_fetched_can_be_looked_for_with_head(path):
+    assert call("HEAD", path).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/api/generate", "/api/show"])
+@pytest.mark.parametrize("coding", ["gzip", "br", "gzip, identity"])
+def test_an_encoded_body_is_refused_by_its_coding(path, coding):
+    body = gzip.compress(json.dumps(CHAT).encode())
+    headers = {"Content-Type": "application/json", "Content-Encoding": coding}
+    response = call("POST", path, content=body, headers=headers)
+    assert response.status_code == 415
+    assert coding in response.text
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/api/chat"])
+@pytest.mark.parametrize("padding", [0, 20_000])
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"model": "toy", "temperature": 0, "temperature": 2',
+        '{"model": "toy", "metadata": {"temperature": "0", "temperature": "2"}',
+        '{"model": "toy", "tools": [{"deep": [{"temperature": null, "temperature": null}]}]',
+    ],
+)
+def test_what_a_body_says_twice_is_refused_by_name(path, padding, body):
+    body += "}" + " " * padding
+    response = call("POST", path, content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code == 400
+    assert "'temperature' twice in one object" in response.text
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"\xff\xfe{}", "the body is not JSON"),
+        (b"[" * 100_000, "the body is nested too deeply"),
+        (b'{"a": 1' + b"0" * 5000 + b"}", "the body is not JSON"),
+        (b"{" + b" " * 20_000, "the body is not JSON"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/responses", "/api/chat", "/api/show", "/api/pull"])
+def test_what_is_no_json_is_told_as_such(path, body, said):
+    response = call("POST", path, content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code == 400
+    assert said in response.text
+    assert '"code":"invalid_json"' in response.text
 
 
 @pytest.mark.parametrize(

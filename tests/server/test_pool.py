@@ -4,6 +4,7 @@ import asyncio
 import math
 import threading
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 
 import httpx
 import pytest
@@ -13,9 +14,12 @@ from serving import HELLO, replying
 from leadout.engine.engine import Engine
 from leadout.engine.schedule import FixedSchedule
 from leadout.errors import InputError, ModelFileError
+from leadout.models.header import read_header
 from leadout.server.app import make_app
 from leadout.server.keep_alive import STAYS, keep_alive_s
-from leadout.server.pool import Footprint, ModelPool, Recipe
+from leadout.server.pool import ModelPool
+from leadout.server.recipes import Footprint, Recipe
+from leadout.testing.tiny_gguf import write_tiny_gguf
 
 ASKED = {"messages": HELLO, "options": {"temperature": 0}, "stream": False}
 
@@ -276,6 +280,68 @@ def test_what_cannot_be_loaded_is_told_and_the_server_lives(name, status, said):
         assert await ask(client, "a") == "I am a."
 
     run(test, shelf)
+
+
+def in_folder(folder, *names):
+    """A pool of real files, whose headers are read before a toy is loaded in their place."""
+
+    def load(path):
+        read_header(path)
+        return Engine(replying("Hi."), schedule=FixedSchedule(1))
+
+    paths = [write_tiny_gguf(folder / f"{name}.gguf") for name in names]
+    return ModelPool(
+        recipes=[Recipe(name=path.stem, load=partial(load, path), path=path) for path in paths],
+        memory=lambda: 1000,
+    )
+
+
+@pytest.mark.parametrize("content", [None, b"", b"GGUF", b"<html>"])
+def test_a_file_that_is_gone_or_damaged_hides_no_other_model(tmp_path, content):
+    async def test():
+        pool = in_folder(tmp_path, "good", "loaded", "lost")
+        transport = httpx.ASGITransport(app=make_app(pool), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            assert await ask(client, "loaded") == "Hi."
+            for path in (tmp_path / "loaded.gguf", tmp_path / "lost.gguf"):
+                path.unlink()
+                if content is not None:
+                    path.write_bytes(content)
+            listed = (await client.get("/api/tags")).json()["models"]
+            there = (await client.get("/api/ps")).json()["models"]
+            again = await ask(client, "loaded")
+        await pool.close(0.0)
+        return [each["name"] for each in listed], [each["name"] for each in there], again
+
+    assert asyncio.run(test()) == (["good"], ["loaded"], "Hi.")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/show", {}),
+        ("/api/generate", {"prompt": "x"}),
+        ("/v1/completions", {"prompt": "x"}),
+    ],
+)
+@pytest.mark.parametrize("content", [None, b"", b"GGUF", b"<html>"])
+def test_no_error_tells_where_files_lie_or_what_lies_beside_them(tmp_path, content, path, body):
+    async def test():
+        pool = in_folder(tmp_path, "lost", "private")
+        (tmp_path / "lost.gguf").unlink()
+        if content is not None:
+            (tmp_path / "lost.gguf").write_bytes(content)
+        transport = httpx.ASGITransport(app=make_app(pool), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            response = await client.post(path, json={"model": "lost", **body})
+        await pool.close(0.0)
+        return response
+
+    response = asyncio.run(test())
+    assert response.status_code == 500
+    assert "lost.gguf is" in response.text
+    assert str(tmp_path) not in response.text
+    assert "private" not in response.text
 
 
 def test_names_with_slashes_and_tags_are_found_by_every_route():

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Literal
 
 from leadout.errors import InputError, StoreError
+from leadout.folders import home_folder
 from leadout.store.names import parse_name
 from leadout.store.ollama import ollama_names, resolve_ollama
-from leadout.store.paths import existing_forms
+from leadout.store.paths import existing_forms, is_folder
 from leadout.store.settings import StoreSettings
-from leadout.store.split import part_names
+from leadout.store.split import whole_name
 
 Source = Literal["folder", "leadout", "hub", "ollama", "lmstudio", "llama.cpp"]
 
@@ -57,7 +58,7 @@ def folder_at(text: str) -> Path:
     except (OSError, RuntimeError) as error:
         raise InputError(f"folder {text}: {error}; write the whole path") from error
     forms = existing_forms(asked)
-    found = next((form for form in forms if form.is_dir()), None)
+    found = next((form for form in forms if is_folder(form)), None)
     if found is None:
         what = "is not a folder; name the folder it is in" if forms else "does not exist; check the path"
         raise InputError(f"folder {asked} {what}")
@@ -68,7 +69,7 @@ def usual_places(
     settings: StoreSettings, environ: Mapping[str, str] = os.environ, home: Path | None = None
 ) -> list[Place]:
     """The folders where leadout, the hub's client, LM Studio and llama.cpp keep models, if they exist."""
-    home = home or Path.home()
+    home = home or home_folder() or settings.cache_dir
     caches = Path(environ.get("XDG_CACHE_HOME") or home / ".cache")
     of_llama = {"darwin": home / "Library" / "Caches", "win32": Path(environ.get("LOCALAPPDATA") or home)}
     llama = Path(environ.get("LLAMA_CACHE") or of_llama.get(sys.platform, caches) / "llama.cpp")
@@ -81,7 +82,7 @@ def usual_places(
         ),
         Place(folder=llama, source="llama.cpp"),
     ]
-    return [place for place in places if place.folder.is_dir()]
+    return [place for place in places if is_folder(place.folder)]
 
 
 def find(places: Sequence[Place], settings: StoreSettings | None = None) -> tuple[list[Found], list[str]]:
@@ -137,9 +138,8 @@ def _walk(place: Place, notes: list[str]) -> Iterator[Path]:
             folders.clear()
         folders[:] = sorted(each for each in folders if not _is_stale(here, each))
         ggufs = sorted(name for name in names if name.lower().endswith(".gguf"))
-        for name in ggufs:
-            if name == next((part for part in part_names(name) if part in ggufs), name):
-                yield here / name
+        firsts = {whole_name(name): name for name in reversed(ggufs)}  # of several parts the first there is
+        yield from (here / name for name in ggufs if firsts[whole_name(name)] == name)
 
 
 def _is_stale(parent: Path, name: str) -> bool:

@@ -203,7 +203,8 @@ def measure(
         If the target answers none of the samples.
     """
     samples = read_samples(target.vocab)
-    record = None if findings is None else TargetRecord.from_json(findings.read(key), samples)
+    known = None if findings is None else findings.read(key)
+    record = TargetRecord.from_json(known, samples, target.info.n_vocab)
     if record is None:
         n_tokens = _length(target, samples, seconds, clock)
         record = record_target(

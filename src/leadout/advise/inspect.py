@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from leadout.errors import LeadoutError
 from leadout.models.gguf_format import Strings, Tensor
 from leadout.models.header import Header, read_header
+from leadout.models.recalled import recalled
 from leadout.models.remember import Findings
 
 VERSION = 1
@@ -97,13 +98,7 @@ class FileFacts:
     @classmethod
     def from_json(cls, values: object) -> FileFacts | None:
         """The facts that `to_json` wrote; None where these are not such."""
-        names = {each.name for each in fields(cls)}
-        if not isinstance(values, dict) or set(values) != names or not isinstance(values["reading"], dict):
-            return None
-        try:
-            return cls(**{**values, "reading": Reading(**values["reading"])})
-        except TypeError:
-            return None
+        return recalled(cls, values)
 
 
 def inspect(path: Path, findings: Findings | None = None) -> FileFacts:
@@ -172,7 +167,7 @@ def reading_of(header: Header) -> Reading:
 def _problem(header: Header) -> str:
     """What the header says that this file is, where it is not a model that writes text."""
     metadata, name = header.metadata, header.architecture
-    kind = metadata.get("general.type")
+    kind = str(metadata.get("general.type"))
     if name == "clip" or kind == "mmproj" or any(key.startswith("clip.") for key in metadata):
         return "a projector for images or sound, not a language model"
     if kind == "adapter" or any(key.startswith("adapter.") for key in metadata):
@@ -191,9 +186,9 @@ def _problem(header: Header) -> str:
 
 
 def _is_encoder(header: Header) -> bool:
-    pooling = header.metadata.get(f"{header.architecture}.pooling_type", 0)
-    is_causal = header.metadata.get(f"{header.architecture}.attention.causal", True)
-    return any(each in header.architecture for each in _ENCODERS) or bool(pooling) or not is_causal
+    pools = _number(header, "pooling_type") > 0
+    is_causal = header.metadata.get(f"{header.architecture}.attention.causal") is not False
+    return any(each in header.architecture for each in _ENCODERS) or pools or not is_causal
 
 
 def _quantisation(tensors: Mapping[str, Tensor]) -> str:

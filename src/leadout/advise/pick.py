@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from leadout.advise.bandwidth import bandwidth
@@ -21,8 +21,10 @@ from leadout.errors import LeadoutError
 from leadout.models.header import Header, read_header
 from leadout.models.open import Provider
 from leadout.models.options import GgufOptions
+from leadout.models.recalled import recalled
 from leadout.models.remember import Findings
 
+_SHORTEST_CONTEXT = 256  # positions; nothing is drafted beyond a draft model's own
 _NEARLY = 0.75  # of what the target reads for a token; nothing is saved beyond
 
 
@@ -93,6 +95,8 @@ class Picks:
         """The command that uses the answer."""
         draft = "suffix" if self.verdict.advice == "lookups" else "none"
         name = draft if self.winner is None else self.winner.name
+        if target.startswith("-"):  # after "--" it is no option
+            return shlex.join(["leadout", "chat", "--draft", name, "--", target])
         return shlex.join(["leadout", "chat", target, "--draft", name])
 
     def to_json(self, target: str) -> dict[str, object]:
@@ -131,6 +135,7 @@ class Picker:
     provider: Provider = "auto"
     folder: Path | None = None
     facts: FileFacts = field(init=False)
+    _refused: dict[str, str] = field(init=False, default_factory=dict)
     _bytes_per_s: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
@@ -175,10 +180,14 @@ class Picker:
             notes=tuple(notes),
         )
 
+    def refuse(self, candidate: Candidate, why: str) -> None:
+        """From now on this file is ruled out: it could not be run, say."""
+        self._refused[candidate.facts.path] = why
+
     def judge(self, found: Found) -> Candidate:
         """One file: ruled out with a reason, or with a predicted speedup."""
         facts = inspect(found.path, self._findings("headers"))
-        reason = facts.problem or self._why_not(facts)
+        reason = facts.problem or self._refused.get(facts.path) or self._why_not(facts)
         if reason:
             return Candidate(name=found.name, facts=facts, reason=reason)
         try:
@@ -225,14 +234,16 @@ class Picker:
         if theirs >= _NEARLY * ours or facts.n_params > self.facts.n_params:
             sizes = f"{shown(int(theirs))} read for a token, {shown(int(ours))} by the target"
             return f"as large as the target, or nearly, or larger ({sizes})"
+        if 0 < facts.n_ctx_train < _SHORTEST_CONTEXT:
+            return f"made for {facts.n_ctx_train} positions, which most prompts fill by themselves"
         return ""
 
     def _compare(self, facts: FileFacts, header: Header) -> VocabularyVerdict:
         """The two vocabularies, remembered under their digests."""
         findings, key = self._findings("vocabularies"), f"{self.facts.vocabulary}-{facts.vocabulary}"
-        known = findings.read(key)
-        if isinstance(known, dict) and set(known) == {each.name for each in fields(VocabularyVerdict)}:
-            return VocabularyVerdict(**known)
+        known = recalled(VocabularyVerdict, findings.read(key))
+        if known is not None:
+            return known
         verdict = compare(self.target, header)
         findings.write(key, asdict(verdict))
         return verdict

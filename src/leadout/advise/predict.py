@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from leadout.advise.record import DraftRecord, Guess, TargetRecord, agreement
@@ -13,6 +13,7 @@ from leadout.engine.memory import Memory
 from leadout.engine.pace import PacedSchedule
 from leadout.engine.startup import Agreement, Startup
 from leadout.errors import InputError
+from leadout.models.recalled import recalled
 
 _N_PASSES = 2  # over all answers; the last counts, when the schedule knows the drafter as it soon would
 _Z = 1.645  # 90 % lie within, of a normal law
@@ -91,19 +92,7 @@ class Prediction:
     @classmethod
     def from_json(cls, values: object) -> Prediction | None:
         """The prediction that `to_json` wrote; None where these are not such."""
-        if not isinstance(values, Mapping):
-            return None
-        try:
-            kinds = [
-                KindPrediction(
-                    **{**each, "speedup": Speedup(**each["speedup"]), "lookups": Speedup(**each["lookups"])}
-                )
-                for each in values["kinds"]
-            ]
-            speedups = {name: Speedup(**values[name]) for name in ("speedup", "lookups")}
-            return cls(**{**values, **speedups, "kinds": tuple(kinds)})
-        except (KeyError, TypeError):
-            return None
+        return recalled(cls, values)
 
 
 def predict(

@@ -13,6 +13,7 @@ from statistics import median
 import numpy as np
 
 from leadout.advise.samples import KINDS, Sample
+from leadout.checks import is_whole
 from leadout.core.cost import CostTable
 from leadout.core.noise import RandomSource
 from leadout.core.values import History
@@ -57,20 +58,26 @@ class TargetRecord:
         }
 
     @classmethod
-    def from_json(cls, values: object, samples: Sequence[Sample]) -> TargetRecord | None:
-        """The record that `to_json` wrote, of these samples; None where there is none."""
+    def from_json(cls, values: object, samples: Sequence[Sample], n_vocab: int) -> TargetRecord | None:
+        """The record that `to_json` wrote, of these samples, with ids below `n_vocab`; else None."""
         if not isinstance(values, Mapping) or not isinstance(given := values.get("answers"), Mapping):
             return None
         try:
             costs = replace(Profile.from_json(values["profile"]).costs, draft_s=0.0, read_s=0.0)
             answers = [
-                Answered(sample=each, answer=tuple(map(int, given[each.name])))
+                Answered(sample=each, answer=_ids(given[each.name], n_vocab))
                 for each in samples
                 if each.name in given
             ]
         except (InputError, KeyError, TypeError, ValueError):
             return None
         return cls(answers=tuple(answers), costs=costs) if answers else None
+
+
+def _ids(values: object, n_vocab: int) -> tuple[int, ...]:
+    if not isinstance(values, list) or not all(is_whole(each) and 0 <= each < n_vocab for each in values):
+        raise InputError(f"an answer has something else than ids in 0..{n_vocab - 1}")
+    return tuple(values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from leadout.bench.specs import AUTO
@@ -24,6 +24,8 @@ class Bars:
         Contenders that have to be slower in every workload.
     share : float or None
         Least share of the best fixed choice in hindsight, in every workload.
+    accepted : mapping of contender to mapping of workload to float
+        Least drafted tokens that stand in a round, on average.
     prediction : float or None
         Least gain in Brier score over the running mean, on workloads held out.
     """
@@ -31,6 +33,7 @@ class Bars:
     speedup: Mapping[str, float] = field(default_factory=dict)
     beats: tuple[str, ...] = ()
     share: float | None = None
+    accepted: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     prediction: float | None = None
 
     @classmethod
@@ -42,9 +45,10 @@ class Bars:
         InputError
             If a key is not known.
         """
-        unknown = sorted(set(given) - {"speedup", "beats", "share", "prediction"})
+        known = [each.name for each in fields(cls)]
+        unknown = sorted(set(given) - set(known))
         if unknown:
-            raise InputError(f"bars have no {unknown[0]!r}; there are speedup, beats, share, prediction")
+            raise InputError(f"bars have no {unknown[0]!r}; there are {', '.join(known)}")
         return cls(**{**given, "beats": tuple(given.get("beats", ()))})
 
 
@@ -81,6 +85,7 @@ def check(bars: Bars, figures: Mapping[str, Any]) -> list[Finding]:
         *_speeds(bars.speedup, workloads),
         *_beaten(bars.beats, workloads),
         *_shares(bars.share, figures.get("hindsight") or {}),
+        *_accepted(bars.accepted, workloads),
         *_predictions(bars.prediction, figures.get("held_out") or {}),
     ]
 
@@ -113,6 +118,14 @@ def _shares(least: float | None, hindsight: Mapping[str, Any]) -> Iterator[Findi
         for workload, seen in hindsight.items():
             what = f"{workload}: share of the best fixed choice ({seen['best_fixed']})"
             yield Finding(what=what, wanted=least, found=seen["share"])
+
+
+def _accepted(wanted: Mapping[str, Mapping[str, float]], workloads: Mapping[str, Any]) -> Iterator[Finding]:
+    for contender, least in wanted.items():
+        for workload, value in least.items():
+            per_pass = workloads.get(workload, {}).get(contender, {}).get("tokens_per_pass")
+            found = None if per_pass is None else per_pass - 1  # one token of each pass is the target's own
+            yield Finding(what=f"{workload}: accepted per round, {contender}", wanted=value, found=found)
 
 
 def _predictions(least: float | None, held_out: Mapping[str, Any]) -> Iterator[Finding]:

@@ -33,7 +33,7 @@ from leadout.bench.workloads import (
     read_workload,
     tuning_prompts,
 )
-from leadout.errors import InputError, ProviderError
+from leadout.errors import InputError, PromptTooLongError, ProviderError
 from leadout.loading import LoadedModels, is_one_vocabulary
 from leadout.models.base import Model, ModelInfo
 from leadout.models.cpu import usable_cores
@@ -225,13 +225,19 @@ def units_for(options: BenchOptions, target: Model, plain: Contender, notes: lis
     fitting = []
     for name, limit in options.limits.items():
         workload = _shortened(read_workload(cast("WorkloadName", name)), options.n_calls)
-        units = make_units(
-            workload,
-            target.vocab,
-            lambda prompt, longest: answerer.answer(prompt, replace(options.params, max_tokens=longest)).ids,
-            max_tokens=options.max_tokens,
-            limit=limit,
-        )
+        try:
+            units = make_units(
+                workload,
+                target.vocab,
+                lambda prompt, longest: (
+                    answerer.answer(prompt, replace(options.params, max_tokens=longest)).ids
+                ),
+                max_tokens=options.max_tokens,
+                limit=limit,
+            )
+        except PromptTooLongError as error:  # a loop that grows beyond the context while it is made
+            notes.append(f"{name} was left out: {error}")
+            continue
         for unit in units:
             needed = len(unit.calls[-1]) + unit.max_tokens
             if needed <= target.info.n_ctx:

@@ -83,6 +83,8 @@ class BenchOptions:
             raise InputError(f"workload {what} does not exist; there are {', '.join(WORKLOADS)}")
         for name, kind in (("quant", self.quant), ("draft_quant", self.draft_quant)):
             check_kind_of(name, kind)
+        if self.out.is_dir():
+            raise InputError(f"out is {str(self.out)!r}, which is a folder; name a file in it")
         if self.picture is not None and self.picture.suffix not in (".svg", ".png", ".pdf"):
             raise InputError(f"picture is {str(self.picture)!r}; it must end in .svg, .png or .pdf")
         _ = self.params

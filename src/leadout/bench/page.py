@@ -39,6 +39,7 @@ SPEEDS = (
     "with prompt",
     "tok/s",
     "acceptance",
+    "tokens per pass",
     "same text",
 )
 HINDSIGHT = (
@@ -123,7 +124,9 @@ def _speeds(workloads: Mapping[str, Any]) -> Iterator[str]:
     rows = []
     for workload, by_name in workloads.items():
         for i, (name, each) in enumerate(by_name.items()):
-            rate, acceptance = each["tokens_per_s"], each["acceptance"]
+            rate, acceptance, per_pass = (
+                each[key] for key in ("tokens_per_s", "acceptance", "tokens_per_pass")
+            )
             rows.append(
                 (
                     workload.replace("_", " ") if i == 0 else "",
@@ -133,6 +136,7 @@ def _speeds(workloads: Mapping[str, Any]) -> Iterator[str]:
                     _ratio(each["speedup_whole"]),
                     _NONE if rate is None else f"{rate['median']:.1f}",
                     _NONE if acceptance is None else f"{acceptance:.0%}",
+                    _number(per_pass, 2),
                     f"{each['n_same']}/{each['n_answers']}",
                 )
             )

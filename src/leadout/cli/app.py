@@ -1,5 +1,7 @@
 """The `leadout` command: its subcommands, its exit codes and what a user sees when something is wrong.
 
+With `--json`, standard output is one JSON object, of an error as well; after Ctrl-C it may be none.
+
 Exit codes: 0 done; 1 something failed while running, or a proof did not hold; 2 a mistake in what was asked
 for; 3 the answer of a check, a pick or a plan is no; 3..6 what `leadout probe` found; 130 stopped with
 Ctrl-C.
@@ -12,7 +14,7 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -37,6 +39,7 @@ from leadout.cli import (
     streams,
     tune,
 )
+from leadout.cli.output import print_json, told
 from leadout.errors import BackendError, LeadoutError, RollbackError, ServerError
 
 FAILED, MISUSED, STOPPED = 1, 2, 130
@@ -44,9 +47,10 @@ FAILED, MISUSED, STOPPED = 1, 2, 130
 
 @dataclass(slots=True)
 class Invocation:
-    """What the options before the subcommand set for the whole run."""
+    """What holds for the whole run: whether tracebacks are shown, and whether errors are told as JSON too."""
 
     debug: bool = False
+    is_json: bool = False
 
 
 app = typer.Typer(
@@ -97,26 +101,25 @@ def _before_any_command(
     context.ensure_object(Invocation).debug = debug
 
 
-def main() -> None:
-    """Entry point of the `leadout` script and of ``python -m leadout``."""
-    sys.exit(execute(sys.argv[1:]))
-
-
 def execute(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code; every error becomes one line on standard error."""
+    """Run one command line and return its exit code; every error becomes one line on standard error.
+
+    With ``--json`` it is told on standard output too, as ``{"error": ..., "exit_code": ...}``.
+    """
     if not streams.prepare():
         streams.say("leadout: standard output is closed; send it to a file or to /dev/null")
         return MISUSED
-    invocation = Invocation(debug=bool(os.environ.get("LEADOUT_DEBUG")))
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    invocation = Invocation(debug=bool(os.environ.get("LEADOUT_DEBUG")), is_json="--json" in options)
     try:
         code = app(list(arguments), prog_name="leadout", standalone_mode=False, obj=invocation)
         sys.stdout.flush()
     except typer.TyperException as error:
-        return _report(error, error.format_message(), MISUSED, debug=False)
+        return _report(error, error.format_message(), MISUSED, replace(invocation, debug=False))
     except (BackendError, RollbackError, ServerError) as error:
-        return _report(error, str(error), FAILED, debug=invocation.debug)
+        return _report(error, str(error), FAILED, invocation)
     except LeadoutError as error:
-        return _report(error, str(error), MISUSED, debug=invocation.debug)
+        return _report(error, str(error), MISUSED, invocation)
     except typer.Abort:
         return STOPPED
     except BrokenPipeError:
@@ -124,20 +127,25 @@ def execute(arguments: Sequence[str]) -> int:
         return FAILED
     except OSError as error:
         if error.filename is not None:
-            return _report(error, str(error), FAILED, debug=invocation.debug)
+            return _report(error, str(error), FAILED, invocation)
         streams.silence(sys.stdout)
         text = f"cannot write the output: {error.strerror or error}"
-        return _report(error, text, FAILED, debug=invocation.debug)
+        return _report(error, text, FAILED, invocation)
     except Exception as error:  # the last line of defence: nobody gets a bare traceback
         text = f"unexpected {type(error).__name__}: {error}; please report what `leadout --debug ...` shows"
-        return _report(error, text, FAILED, debug=invocation.debug)
+        return _report(error, text, FAILED, invocation)
     return code or 0
 
 
-def _report(error: Exception, text: str, code: int, *, debug: bool) -> int:
-    if debug:
+def _report(error: Exception, text: str, code: int, invocation: Invocation) -> int:
+    if invocation.debug:
         streams.say("".join(traceback.format_exception(error)).rstrip())
-    line = re.sub(r"\s*[\r\n]\s*", " ", text.strip()).replace("Value error, ", "")
+    line = told(re.sub(r"\s*[\r\n]\s*", " ", text.strip()).replace("Value error, ", ""))
     if line:  # empty where the help has just been shown
         streams.say(f"leadout: {line}")
+    if invocation.is_json:
+        try:
+            print_json({"error": line, "exit_code": code})
+        except OSError:  # nobody listens, or it was the output that failed
+            streams.silence(sys.stdout)
     return code

@@ -146,6 +146,8 @@ def bench(
     if done.run.is_complete:
         partial.unlink(missing_ok=True)
     record = json_format.loads(out.read_text(encoding="utf-8"))
+    if bench_options.picture is not None and done.run.is_complete:
+        _draw(record, bench_options)
     if json:
         print_json(record)
     else:
@@ -155,8 +157,6 @@ def bench(
     if not done.run.is_complete:
         note(f"what there is of every answer's figures is in {out}")
         raise typer.Abort
-    if bench_options.picture is not None:
-        _draw(record, bench_options)
     note(f"every answer's figures are in {out}")
 
 

@@ -8,7 +8,7 @@ import typer
 
 from leadout.cli.flags import CHOICE, DRAFT_MODEL, MODEL, Choice, DraftModelOptions
 from leadout.cli.options import Target, takes
-from leadout.cli.output import print_json, print_table
+from leadout.cli.output import print_json, print_table, told
 from leadout.models.options import GgufOptions
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ def _print(report: CheckReport) -> None:
     from rich.table import Table
 
     seen, prediction = report.preview, report.prediction
-    print(f"vocabulary: {seen.vocabulary.text}")
+    print(told(f"vocabulary: {seen.vocabulary.text}"))
     print(f"memory: {seen.memory.explain()}")
     for each in seen.notes:
-        print(each)
+        print(told(each))
     if prediction is not None:
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column("kind")
@@ -69,4 +69,4 @@ def _print(report: CheckReport) -> None:
         print(
             f"a plain round takes {target_ms:.1f} ms, a token drafted by {prediction.draft} {draft_ms:.1f} ms"
         )
-    print(report.verdict.sentence)
+    print(told(report.verdict.sentence))

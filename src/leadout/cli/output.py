@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import textwrap
 from pathlib import Path
@@ -20,20 +21,31 @@ if TYPE_CHECKING:
 
 MB = 10**6
 _WIDTH_OF_A_PIPE = 1000
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # controls; line ends, directions
 
 
 def note(text: str) -> None:
     """Tell the user something that is not a result; on a terminal lines end between words."""
+    lines = list(map(told, text.split("\n")))
     if sys.stderr.isatty():
         width = Console(stderr=True).width
-        text = "\n".join(fill(line, width) if len(line) > width else line for line in text.split("\n"))
-    say(text)
+        lines = [fill(line, width) if len(line) > width else line for line in lines]
+    say("\n".join(lines))
+
+
+def told(text: str) -> str:
+    """One line in which names of files and models, which may have any character, cannot steer a terminal."""
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def print_json(value: object) -> None:
-    """One JSON object on one line; other scripts than the console's are escaped, never lost."""
-    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    print(json.dumps(value, ensure_ascii=not is_utf8), flush=True)
+    """One JSON object on one line; what the console cannot write is escaped, never lost."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:  # another script than the console's, or a file's name that is no text
+        text = json.dumps(value)
+    print(text, flush=True)
 
 
 def write_json(path: Path, value: object) -> None:

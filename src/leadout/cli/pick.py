@@ -10,7 +10,8 @@ import typer
 
 from leadout.cli.flags import CHOICE, MODEL, Choice, DraftModelOptions
 from leadout.cli.options import Target, takes
-from leadout.cli.output import note, print_json, print_table
+from leadout.cli.output import note, print_json, print_table, told
+from leadout.errors import ModelFileError, ProviderError
 from leadout.models.options import GgufOptions
 
 if TYPE_CHECKING:
@@ -69,7 +70,10 @@ def pick(
     picks = picker.pick(found, notes)
     if measure and picks.fit:
         for each in picks.fit[:measure]:
-            check_pair(target, each.facts.path, choice, options, DraftModelOptions(), is_quiet=json)
+            try:
+                check_pair(target, each.facts.path, choice, options, DraftModelOptions(), is_quiet=json)
+            except (ModelFileError, ProviderError) as error:
+                picker.refuse(each, str(error))
         picks = picker.pick(found, notes)
     if json:
         print_json(picks.to_json(target))
@@ -96,14 +100,14 @@ def _print(picks: Picks, target: str) -> None:
             table.add_row(*row)
         print_table(table)
     for each in picks.ruled_out:
-        print(f"ruled out: {each.name}: {each.reason}")
+        print(told(f"ruled out: {each.name}: {each.reason}"))
     for text in picks.notes:
         note(text)
-    print(picks.verdict.sentence)
-    print(f"{_INTRODUCTIONS[picks.verdict.advice]}: {picks.command(target)}")
+    print(told(picks.verdict.sentence))
+    print(told(f"{_INTRODUCTIONS[picks.verdict.advice]}: {picks.command(target)}"))
 
 
 def _row(candidate: Candidate) -> tuple[str, ...]:
     estimate = candidate.estimate
     speedup = f"{estimate.speedup:.2f}x"
-    return candidate.name, speedup, estimate.basis, candidate.facts.quantisation, candidate.vocabulary
+    return told(candidate.name), speedup, estimate.basis, candidate.facts.quantisation, candidate.vocabulary

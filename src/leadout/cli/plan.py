@@ -8,7 +8,7 @@ import typer
 
 from leadout.cli.flags import CHOICE, DRAFT_MODEL, MODEL, Choice, DraftModelOptions
 from leadout.cli.options import Flag, Group, Target, takes
-from leadout.cli.output import note, print_json, print_table
+from leadout.cli.output import note, print_json, print_table, told
 from leadout.errors import InputError
 from leadout.models.options import GgufOptions
 
@@ -73,7 +73,7 @@ def _print(memory: MemoryPlan, speed: SpeedPlan) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     for each in filter(None, (memory.target, memory.draft)):
         sizes = (shown(each.weight_bytes), shown(each.kv_bytes), shown(each.work_bytes))
-        table.add_row(each.name, *sizes, f"{each.n_ctx:,}", str(each.n_slots))
+        table.add_row(told(each.name), *sizes, f"{each.n_ctx:,}", str(each.n_slots))
     table.add_row("logits to verify", "", "", shown(memory.verify_bytes), "", "")
     print_table(table)
     print(memory.explain())

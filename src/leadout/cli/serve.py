@@ -161,8 +161,8 @@ def _pool(
     draft_options: DraftModelOptions,
 ) -> ModelPool:
     """What can be loaded, and how."""
-    from leadout.server.pool import ModelPool, Recipe
-    from leadout.server.recipes import footprint_of
+    from leadout.server.pool import ModelPool
+    from leadout.server.recipes import Recipe, footprint_of
 
     return ModelPool(
         recipes=[

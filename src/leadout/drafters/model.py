@@ -15,10 +15,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from leadout.core import law
-from leadout.core.constraint import Mask, Walk, ahead
-from leadout.core.values import Distribution, History, Proposal, Sampling
+from leadout.core.constraint import ahead
+from leadout.core.values import Proposal
 from leadout.drafters.base import DraftPrompt, DraftRequest
+from leadout.drafters.draft import Draft
 from leadout.drafters.prefix import common_prefix
 from leadout.drafters.token_map import TokenMap
 from leadout.errors import BackendError, InputError, RollbackError
@@ -35,64 +35,6 @@ class _Slot:
     held: list[int] = field(default_factory=list)
     n_committed: int = 0
     blocked: str = ""
-
-
-@dataclass(slots=True)
-class _Draft:
-    """A proposal in the making."""
-
-    request: DraftRequest
-    k: int
-    sampling: Sampling
-    walk: Walk | None = None  # along the request's constraint, behind the tokens
-    tokens: list[int] = field(default_factory=list)
-    rows: list[Distribution] = field(default_factory=list)
-    confidences: list[float] = field(default_factory=list)  # of each row seen
-    is_over: bool = False
-
-    @property
-    def is_point(self) -> bool:
-        """True when tokens are argmaxes of logits that nothing but the model shapes."""
-        law_is_bare = not self.sampling.logit_bias and not self.sampling.has_penalties
-        return self.sampling.is_greedy and law_is_bare and self.walk is None
-
-    def draw(self, drafter: str, logits: NDArray[np.float32]) -> None:
-        """Draw the next token from the request's law over these logits, shape (V,), unless it is not wanted.
-
-        Whether it is, is decided by the row and before the token is drawn.
-        """
-        request, judge = self.request, self.request.judge
-        allowed = None if self.walk is None else self.walk.mask()
-        if allowed is not None:
-            logits = law.only(logits, _fitted(allowed, logits.size))
-            self.is_over = not np.isfinite(logits).any()  # only the target knows what is allowed here
-            if self.is_over:
-                return
-        row = None if self.is_point else law.shape(logits, self.sampling, self._history())
-        if judge.wants_confidences:
-            if row is None or self.sampling.is_greedy:  # a point mass, which believes in anything
-                self.confidences.append(law.top_probability(logits))
-            else:
-                self.confidences.append(float(row.probs.max()))
-        self.is_over = not judge.takes(drafter, self.confidences)
-        if self.is_over:
-            return
-        if row is None:
-            self.tokens.append(int(np.argmax(logits)))
-            return
-        if request.noise is None:
-            token = request.source.draw(row)
-        else:
-            token = request.noise.draw(row, request.position + len(self.tokens))
-        self.tokens.append(token)
-        self.rows.append(row)
-        if self.walk is not None:
-            self.walk.advance(token)
-            self.is_over = self.walk.is_over
-
-    def _history(self) -> History:
-        history = self.request.history
-        return history.after(self.tokens) if self.sampling.has_penalties else history
 
 
 class Editor(Protocol):
@@ -227,7 +169,7 @@ class ModelDrafter:
             return [Proposal(drafter=self.name) for _ in requests]
         return [self._proposal(draft) for draft in drafts]
 
-    def _open(self, request: DraftRequest) -> _Draft:
+    def _open(self, request: DraftRequest) -> Draft:
         state, info = self._slots[request.slot], self._model.info
         room = info.n_ctx - len(request.context) + 1  # the last drafted token is never fed
         k = 0 if state.blocked else min(request.k, room)
@@ -238,10 +180,10 @@ class ModelDrafter:
         bias = request.sampling.logit_bias
         if any(token >= self._n_proposable for token in bias):
             known = {token: value for token, value in bias.items() if token < self._n_proposable}
-            return _Draft(request, k, replace(request.sampling, logit_bias=known))
-        return _Draft(request, k, request.sampling)
+            return Draft(request, k, replace(request.sampling, logit_bias=known))
+        return Draft(request, k, request.sampling)
 
-    def _read(self, drafts: Sequence[_Draft]) -> None:
+    def _read(self, drafts: Sequence[Draft]) -> None:
         """Bring each cache to where a single pass can draft the first token."""
         for at, draft in enumerate(drafts):
             slot, context = draft.request.slot, draft.request.context
@@ -278,7 +220,7 @@ class ModelDrafter:
         except RollbackError:
             self._model.truncate(slot, 0)
 
-    def _step(self, drafts: Sequence[_Draft]) -> None:
+    def _step(self, drafts: Sequence[Draft]) -> None:
         """Draw one more token for each of these drafts."""
         chunks = []
         for draft in drafts:
@@ -291,7 +233,7 @@ class ModelDrafter:
             mended = self._mended(draft, rows) if len(rows) > 1 else None
             draft.draw(self.name, self._allowed(rows[-1]) if mended is None else mended)
 
-    def _mended(self, draft: _Draft, rows: NDArray[np.float32]) -> NDArray[np.float32] | None:
+    def _mended(self, draft: Draft, rows: NDArray[np.float32]) -> NDArray[np.float32] | None:
         """The row to redraw the last token of the text from, which the cache is cut back before; or None."""
         slot, context = draft.request.slot, draft.request.context
         row = None if self._editor is None else self._editor.mend(slot, context[-1], rows[-2])
@@ -299,7 +241,7 @@ class ModelDrafter:
             self._cut(slot, len(context) - 1)
         return row
 
-    def _goes_on(self, draft: _Draft) -> bool:
+    def _goes_on(self, draft: Draft) -> bool:
         # by rows alone, and what is drafted stays: see Judge
         is_open = not draft.is_over and len(draft.tokens) < draft.k
         if is_open and self._editor is not None:
@@ -325,7 +267,7 @@ class ModelDrafter:
         allowed[self._forbidden] = -np.inf
         return allowed
 
-    def _proposal(self, draft: _Draft) -> Proposal:
+    def _proposal(self, draft: Draft) -> Proposal:
         rows = tuple(draft.rows) if draft.rows else None
         confidences = tuple(draft.confidences[: len(draft.tokens)])
         return Proposal(tokens=tuple(draft.tokens), rows=rows, drafter=self.name, confidences=confidences)
@@ -355,7 +297,7 @@ class ModelDrafter:
         except RollbackError as error:
             self._drop(slot, f"the draft {self.name} could not roll back: {error}")
 
-    def _give_up(self, drafts: Sequence[_Draft], why: str) -> None:
+    def _give_up(self, drafts: Sequence[Draft], why: str) -> None:
         for draft in drafts:
             self._drop(draft.request.slot, f"the draft {self.name} failed: {why}")
 
@@ -364,10 +306,3 @@ class ModelDrafter:
         self._model.truncate(slot, 0)
         self._slots[slot].held.clear()
         self._slots[slot].blocked = why
-
-
-def _fitted(allowed: Mask, n_vocab: int) -> Mask:
-    """The mask of a target with other rows of padding; rows that it does not know are not allowed."""
-    fitted = np.zeros(n_vocab, dtype=np.bool_)
-    fitted[: allowed.size] = allowed[:n_vocab]
-    return fitted

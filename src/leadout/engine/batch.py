@@ -119,7 +119,7 @@ class Batch:
     def n_cached(self) -> int:
         """Tokens in the caches of all slots."""
         running = sum(answer.session.n_held for answer in self.running)
-        return running + sum(len(held) for _, held in self._pool.free())
+        return running + self._pool.n_held
 
     def speculation(self, params: Params) -> Speculation:
         """Whether a request with these parameters starts out speculatively, and why or why not."""
@@ -138,14 +138,13 @@ class Batch:
         """Begin answer `index` of a request; there must be a free slot."""
         with self._lock:
             self.require_open()
-            prompt = request.prompt.ids
-            slot, shared = self._pool.acquire(prompt)
+            slot, shared = self._pool.acquire(request.prompt.ids, request.prompt.client)
             try:
                 session = self._session(slot, request, index)
                 answer = Answer(request=request, session=session, joined_s=self._clock.worked_s)
                 self._running[slot] = answer
             except BaseException:  # an interrupt too: a cached prefix may be lost, a slot never
-                self._pool.release(slot, ())
+                self._pool.release(slot)
                 raise
             try:
                 self._prefixes.settle(answer, shared)
@@ -328,7 +327,7 @@ class Batch:
             pass  # nothing of the slot is used again
         finally:
             del self._running[slot]
-            self._pool.release(slot, session.context[:held])
+            self._pool.release(slot, answer.request.prompt.client, session.context[:held])
 
 
 def _why_off(

@@ -76,7 +76,7 @@ class RequestBeliefs:
 
     def policy(self, drafter: str, outlook: Outlook, mood: Mood) -> DraftPolicy:
         """The policy for what is known now; one that was made for nearly the same is used again."""
-        ks = outlook.within(outlook.costs.draft_s)
+        ks = outlook.drafts_within()
         made = self._policies.get((drafter, mood))
         if made is None or not self._still_holds(made, drafter, outlook, ks):
             chances = self._typical_chances(drafter, outlook.state.position, outlook.state.ks[-1], mood)

@@ -14,6 +14,10 @@ from leadout.engine.judge import PacedJudge
 LOSS = 0.015
 """Share of the time that drafting may lose in a request."""
 
+LOSS_BY_DRAFTS = 0.06
+"""The same with a draft model that has read the text. It tells for every token how sure it is, so what it may
+gain is known better than with lookups, and one bad round, which costs more, should not end it."""
+
 _CREDIT = 0.1
 _RATE_KEEP = 0.97  # per round
 _BELIEVED = 1.15  # how far off a predicted time may be
@@ -91,6 +95,10 @@ class Books:
     def allowance_s(self, request: RequestBooks, left_s: float) -> float:
         """What a round may lose at worst, where plain decoding of the rest would take `left_s`."""
         return LOSS * (request.spent_s + left_s) + self._credit_s - request.lost_s
+
+    def more_for_drafts_s(self, request: RequestBooks, left_s: float) -> float:
+        """What a draft of a model that has read the text may lose beyond that."""
+        return (LOSS_BY_DRAFTS - LOSS) * (request.spent_s + left_s)
 
     def budget_s(self, left_s: float) -> float:
         """What may be lost on purpose, to learn."""

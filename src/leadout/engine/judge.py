@@ -76,7 +76,7 @@ class PacedJudge:
         chances = self._chances(drafter, confidences)
         if not chances:
             return Weighed(k=0, worth=0.0)
-        k, worth = self._best(chances, self.outlook.within(0.0, 1 - chances[0]))
+        k, worth = self._best(chances, self.outlook.lookups_within(1 - chances[0]))
         if worth > self.outlook.margin:
             self.lookup_worth = max(self.lookup_worth, worth)
             return Weighed(k=k, worth=worth)
@@ -115,7 +115,7 @@ class PacedJudge:
     def _forgone_s(self, outcome: Untried) -> float:
         """Seconds that a draft would have gained which risked too much to be made; negative if it lost."""
         chances, ks = self._chances(outcome.drafter, outcome.confidences), self.outlook.state.ks
-        allowed = self.outlook.within(0.0, 1 - chances[0])
+        allowed = self.outlook.lookups_within(1 - chances[0])
         k, worth = self._best(chances, ks)
         if k in allowed or worth <= self.outlook.margin:
             return 0.0

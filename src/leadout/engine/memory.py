@@ -15,7 +15,7 @@ from leadout.engine.startup import Startup
 from leadout.errors import InputError
 from leadout.models.remember import Findings
 
-VERSION = 2
+VERSION = 3
 USUAL_LENGTH = 192.0
 
 _N_REMEMBERED = 32

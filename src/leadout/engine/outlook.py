@@ -32,6 +32,8 @@ class Outlook:
         Seconds that may be lost now on drafts that are predicted to lose, for what they teach.
     allowance_s : float
         Seconds that this round may lose at worst; what was gained before is allowed to be lost again.
+    draft_allowance_s : float
+        The same for a draft of a model that has read the text.
     margin : float
         Tokens that a draft must be predicted to gain.
     """
@@ -43,20 +45,25 @@ class Outlook:
     tokens_per_round: float
     budget_s: float
     allowance_s: float
+    draft_allowance_s: float
     margin: float
 
-    def within(self, draft_s: float, doubt: float = 1.0) -> Sequence[int]:
-        """Allowed draft lengths that may not lose more than is allowed, at `draft_s` a token.
+    def lookups_within(self, doubt: float) -> Sequence[int]:
+        """Lengths of a lookup's proposal that may not lose more than is allowed.
 
-        What a draft costs when none of it stands is weighed with the chance of that, `doubt`.
+        What it costs when none of it stands is weighed with the chance of that, `doubt`.
         """
-        ks = self.state.ks
-        if doubt * self._worst_s(ks[-1], draft_s) <= self.allowance_s:
-            return ks
-        return [k for k in ks if k == 0 or doubt * self._worst_s(k, draft_s) <= self.allowance_s]
+        return self._within(self.allowance_s, 0.0, doubt)
 
-    def _worst_s(self, k: int, draft_s: float) -> float:
-        return k * draft_s + self.costs.extra_s(k)
+    def drafts_within(self) -> Sequence[int]:
+        """Lengths of a model's draft that may not lose more than is allowed."""
+        return self._within(self.draft_allowance_s, self.costs.draft_s, 1.0)
+
+    def _within(self, allowance_s: float, draft_s: float, doubt: float) -> Sequence[int]:
+        ks, extra_s = self.state.ks, self.costs.extra_s
+        if doubt * (ks[-1] * draft_s + extra_s(ks[-1])) <= allowance_s:
+            return ks
+        return [k for k in ks if k == 0 or doubt * (k * draft_s + extra_s(k)) <= allowance_s]
 
 
 @dataclass(slots=True)

@@ -122,6 +122,7 @@ class PacedSchedule(Schedule):
             n_left=left,
             tokens_per_round=books.tokens_per_round,
             allowance_s=allowance_s,
+            draft_allowance_s=allowance_s + n_active * self._books.more_for_drafts_s(books, left_s),
             budget_s=min(n_active * self._books.budget_s(left_s), allowance_s),
             margin=_MARGIN if books.n_since_plain < _N_UNSEEN else _MARGIN_UNSEEN,
         )

@@ -1,4 +1,4 @@
-"""What caches share: a prompt takes over what any slot holds of it, and waits for who reads more of it."""
+"""What caches share: a prompt takes over what its client's slots hold of it, and waits for who reads more."""
 
 from __future__ import annotations
 
@@ -75,12 +75,18 @@ class Prefixes:
         answer.leader = self._leader(answer, wanted)
 
     def _others(self, answer: Answer) -> Iterator[tuple[int, Sequence[int], int]]:
-        """Every other slot: what it holds, and how much of that is in its cache."""
-        for slot, held in self._pool.free():
+        """Every other slot: what it holds for this client, and how much of that is in its cache."""
+        for slot, held in self._pool.free(answer.request.prompt.client):
             yield slot, held, len(held)
+        for other in self._beside(answer):
+            yield other.session.slot, other.session.context, other.session.n_held
+
+    def _beside(self, answer: Answer) -> Iterator[Answer]:
+        """The other answers in progress to the same client."""
+        client = answer.request.prompt.client
         for other in self._running.values():
-            if other is not answer:
-                yield other.session.slot, other.session.context, other.session.n_held
+            if other is not answer and other.request.prompt.client == client:
+                yield other
 
     def _copy(self, session: Session, source: int, length: int) -> None:
         try:
@@ -92,9 +98,9 @@ class Prefixes:
     def _leader(self, answer: Answer, wanted: Sequence[int]) -> Answer | None:
         """Who is reading, and will hold more of `wanted` than is held now."""
         best, most = None, answer.session.n_held
-        for other in self._running.values():
+        for other in self._beside(answer):
             lead = other.session
-            if other is answer or other.leader is not None or self.is_read(lead):
+            if other.leader is not None or self.is_read(lead):
                 continue
             shared = common_prefix(lead.context[:-1], wanted)
             is_whole = self._target.info.copying == "any" or shared == len(lead.context) - 1

@@ -46,7 +46,7 @@ class Findings:
         """What was written under `key`; None when nothing was, or it cannot be read."""
         try:
             return json.loads(self._file(key).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
 
     def write(self, key: str, finding: object) -> None:
@@ -54,9 +54,15 @@ class Findings:
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
             descriptor, name = tempfile.mkstemp(dir=self._folder, suffix=".part")
-            with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
-                json.dump(finding, opened)
-            Path(name).replace(self._file(key))
+            part = Path(name)
+            try:
+                with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+                    json.dump(finding, opened)
+                part.replace(self._file(key))
+            except BaseException:
+                with suppress(OSError):
+                    part.unlink()
+                raise
 
     def _file(self, key: str) -> Path:
         return self._folder / f"{key}.json"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from leadout.checks import is_whole
 from leadout.models.base import Vocabulary
 from leadout.models.header import Header, read_header
 
@@ -83,15 +84,15 @@ def table_of_header(header: Header) -> TokenTable:
     pre_tokenizer = _word(metadata.get("tokenizer.ggml.pre"))
     spelling = _SPELLINGS.get(kind, "plain")
     is_old = kind == "llama"  # older converters leave out what was usual then
-    adds_bos = metadata.get(
-        "tokenizer.ggml.add_bos_token", is_old or pre_tokenizer in _ADD_BOS_BY_PRE_TOKENIZER
-    )
+    adds_bos = metadata.get("tokenizer.ggml.add_bos_token")
     keys = _keys(header, spelling)
     return TokenTable(
         keys=tuple(keys),
         bos=_id(metadata.get("tokenizer.ggml.bos_token_id", 1 if is_old else None), len(keys)),
         eos=_id(metadata.get("tokenizer.ggml.eos_token_id", 2 if is_old else None), len(keys)),
-        adds_bos=bool(adds_bos),
+        adds_bos=adds_bos
+        if isinstance(adds_bos, bool)
+        else is_old or pre_tokenizer in _ADD_BOS_BY_PRE_TOKENIZER,
         kind=kind,
         pre_tokenizer=pre_tokenizer,
     )
@@ -191,4 +192,4 @@ def _word(value: object) -> str:
 
 
 def _id(value: object, n_vocab: int) -> int | None:
-    return value if isinstance(value, int) and 0 <= value < n_vocab else None
+    return value if is_whole(value) and 0 <= value < n_vocab else None

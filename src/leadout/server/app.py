@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.utils import get_openapi
 from opentelemetry.trace import TracerProvider
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -17,6 +16,7 @@ from leadout import __version__
 from leadout.errors import LeadoutError
 from leadout.server.chat import chat_routes
 from leadout.server.completions import completion_routes
+from leadout.server.description import describe
 from leadout.server.desk import Desk
 from leadout.server.guard import OPEN_PATHS, Guard
 from leadout.server.metrics import Metrics
@@ -84,7 +84,7 @@ def make_app(
     ):
         app.include_router(routes)
     _answer_errors(app)
-    _describe(app)
+    describe(app)
     app.add_middleware(Guard, options=options)
     if options.cors_origins:
         app.add_middleware(
@@ -113,7 +113,9 @@ def _answer_errors(app: FastAPI) -> None:
             case RequestValidationError():
                 return refusal_of_form(error.errors()).response(path)
             case HTTPException():
-                return _refusal_of_http(error).response(path)
+                answer = _refusal_of_http(error).response(path)
+                answer.headers.update(error.headers or {})
+                return answer
         raise error
 
     for kind in (LeadoutError, RequestValidationError, HTTPException):
@@ -127,34 +129,3 @@ def _refusal_of_http(error: HTTPException) -> RefusedError:
         case 405:
             return RefusedError(405, "this route takes another method; /openapi.json lists them")
     return RefusedError(error.status_code, str(error.detail))
-
-
-def _describe(app: FastAPI) -> None:
-    """Give the OpenAPI description the form of errors, which routes refer to."""
-    text = {"type": "string"}
-    optional = {"anyOf": [text, {"type": "null"}]}
-    error = {
-        "type": "object",
-        "required": ["error"],
-        "properties": {
-            "error": {
-                "type": "object",
-                "required": ["message", "type", "param", "code"],
-                "properties": {"message": text, "type": text, "param": optional, "code": optional},
-            }
-        },
-    }
-
-    def openapi() -> dict[str, object]:
-        if app.openapi_schema is None:
-            described = get_openapi(
-                title=app.title, version=app.version, summary=app.summary, routes=app.routes
-            )
-            described.setdefault("components", {}).setdefault("schemas", {})["Error"] = error
-            for path in described["paths"].values():
-                for operation in path.values():
-                    operation["responses"].pop("422", None)  # such requests are answered with 400
-            app.openapi_schema = described
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign]

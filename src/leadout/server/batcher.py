@@ -22,8 +22,11 @@ from leadout.engine.engine import Engine, Prompt
 from leadout.engine.events import Event, Finished, Started
 from leadout.engine.params import Params
 from leadout.errors import BackendError, BusyError, ClosingError
+from leadout.models.conversation import Conversation
 from leadout.server.fair_queue import FairQueue
 
+_SHORT = 2000
+"""Characters or ids that are written out and tokenised in a fraction of a token's time."""
 _KEEP = 0.8
 _LEAST_RETRY_S, _MOST_RETRY_S = 1.0, 60.0
 
@@ -136,8 +139,10 @@ class Batcher:
             If the model fails.
         """
         self._require_room()
-        # a long chat takes a while to write out, and nobody else's tokens should wait for that
-        request = await asyncio.to_thread(self._engine.request, prompt, params, client=client)
+        if _is_short(prompt):
+            request = self._engine.request(prompt, params, client=client)
+        else:  # it takes a while to write out, and nobody else's tokens should wait for that
+            request = await asyncio.to_thread(self._engine.request, prompt, params, client=client)
         ticket = _Ticket(
             request=request,
             client=client,
@@ -185,7 +190,7 @@ class Batcher:
     def _require_room(self) -> None:
         with self._changed:
             if self._deadline is not None:
-                raise _closing()
+                raise ClosingError(_LEAST_RETRY_S)
             n_queued = len(self._queue)
             if n_queued >= self._max_queued + self._batch.n_free:
                 rounds = 1 + n_queued // self._n_slots
@@ -227,7 +232,7 @@ class Batcher:
             is_late = monotonic() >= self._deadline
             refused = [ticket for ticket in self._queue if is_late or not ticket.answers]
         for ticket in refused:
-            self._fail(ticket, _closing())
+            self._fail(ticket, ClosingError(_LEAST_RETRY_S))
         if is_late:
             self._cancel_all()
         with self._changed:
@@ -327,5 +332,9 @@ class Batcher:
                 self._left.append(ticket)
 
 
-def _closing() -> ClosingError:
-    return ClosingError("the server is shutting down; ask again later", _LEAST_RETRY_S)
+def _is_short(prompt: Prompt) -> bool:
+    """Whether a prompt is quickly written out; tools and what else is no text never are."""
+    if not isinstance(prompt, Conversation):
+        return len(prompt) <= _SHORT
+    values = [value for message in prompt.messages for value in message.values()]
+    return not prompt.tools and sum(len(v) if isinstance(v, str) else _SHORT + 1 for v in values) <= _SHORT

@@ -41,20 +41,16 @@ class Desk:
 
     def documented_for(self, streamed_type: str) -> dict[str, Any]:
         """The same for a route whose streams are of that media type."""
-        error = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
         told = {
-            400: "A field is wrong, unknown or not honoured; the message names it.",
-            401: "An API key is missing or wrong.",
             404: "There is no such model.",
-            408: "The body came too slowly.",
-            413: "The body is too large.",
-            415: "The body is not sent as application/json.",
             429: "Too many requests wait; Retry-After says when to come back.",
-            503: "The server is closing.",
+            500: "The model failed, or cannot be loaded.",
+            503: "The server is closing, or lacks memory for this model.",
+            504: "The request took longer than this server allows.",
         }
         streamed: dict[str, object] = {"application/json": {}, streamed_type: {}}
         responses: dict[int | str, dict[str, Any]] = {
-            status: {"description": text, **error} for status, text in told.items()
+            status: {"description": text} for status, text in told.items()
         }
         responses[200] = {"description": "The answer, whole or as it comes.", "content": streamed}
         return {"responses": responses, "response_class": JsonResponse}
@@ -70,7 +66,7 @@ class Desk:
             If the server is closing.
         """
         if not self.registry.is_ready:
-            raise ClosingError("the server is shutting down; ask again later", 1.0)
+            raise ClosingError(1.0)
         seconds = None if keep_alive is None else keep_alive_s(keep_alive)
         leasing = self.registry.lease(name, request.scope["leadout.leases"], seconds)
         served = await while_connected(request.receive, leasing, self.deadline())

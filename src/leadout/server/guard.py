@@ -15,7 +15,6 @@ from leadout.server.refusal import OLLAMA_PATHS, RefusedError
 from leadout.server.sse import ClientGoneError
 
 OPEN_PATHS = frozenset({"/health", "/ready"})
-_WITH_BODY = ("POST", "PUT", "PATCH")
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -42,7 +41,7 @@ class Guard:
         try:
             self._check_host(headers)
             self._check_key(scope, headers)
-            if scope["method"] in _WITH_BODY:
+            if scope["method"] == "POST":  # no other route has a body
                 self._check_body(scope, headers)
                 receive = _replayed(await self._body(receive), receive)
         except RefusedError as refusal:
@@ -74,6 +73,9 @@ class Guard:
         scope["leadout.client"] = given.hex()
 
     def _check_body(self, scope: Scope, headers: Headers) -> None:
+        coding = headers.get("content-encoding", "identity").strip().lower()
+        if coding != "identity":
+            raise RefusedError(415, f"the body is sent as {coding[:40]!r}; send it as it is, not encoded")
         size, limit = headers.get("content-length", ""), self._options.max_body_bytes
         if size.isdigit() and int(size) > limit:
             raise too_large(limit)

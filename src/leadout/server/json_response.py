@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from starlette.responses import Response
+from starlette.responses import JSONResponse
 
 
 def json_bytes(value: object) -> bytes:
@@ -12,10 +12,8 @@ def json_bytes(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-class JsonResponse(Response):
+class JsonResponse(JSONResponse):
     """A response of plain values."""
-
-    media_type = "application/json"
 
     def render(self, content: object) -> bytes:
         """The body."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from leadout.errors import ModelFileError
 from leadout.models.header import Header, read_header
-from leadout.server.registry import Registry
+from leadout.server.refusal import reason_for_client
+from leadout.server.registry import Registry, Resident, Served
 
 _FILE_TYPES = {
     **{0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 7: "Q8_0", 8: "Q5_0", 9: "Q5_1", 10: "Q2_K"},
@@ -68,30 +71,39 @@ class FactsShelf:
         """
         path = self.registry.path(name)
         if path is None:
-            return self._of_engine(name)
+            return self._of_loaded(name)
         try:
             status = path.stat()
-        except OSError:
-            return _of_header(name, read_header(path), 0)  # which tells what is wrong
-        key = (path, status.st_size, status.st_mtime_ns)
-        if key not in self._known:
-            self._known[key] = _of_header(name, read_header(path), status.st_mtime_ns)
-        return self._known[key]
+            key = (path, status.st_size, status.st_mtime_ns)
+            if key not in self._known:
+                self._known[key] = _of_header(name, read_header(path), status.st_mtime_ns)
+            return self._known[key]
+        except OSError as error:
+            raise ModelFileError(f"{path.name} is gone") from error
+        except ModelFileError as error:
+            raise ModelFileError(reason_for_client(error, path)) from error
 
-    def _of_engine(self, name: str) -> ModelFacts:
+    def readable(self) -> list[tuple[str, ModelFacts]]:
+        """All models and their facts, but for those whose files are missing or damaged by now."""
+        told = []
+        for name in self.registry.names():
+            with suppress(ModelFileError):
+                told.append((name, self.of(name)))
+        return told
+
+    def resident(self) -> list[tuple[Resident, ModelFacts]]:
+        """The models in memory; a file that is gone since is not needed to tell of them."""
+        told = []
+        for each in self.registry.resident():
+            try:
+                told.append((each, self.of(each.served.name)))
+            except ModelFileError:
+                told.append((each, _of_engine(each.served)))
+        return told
+
+    def _of_loaded(self, name: str) -> ModelFacts:
         """Of a model without a file, which is in memory."""
-        target = next(each.engine.target for each in self.registry.loaded() if each.name == name)
-        info = target.info
-        return ModelFacts(
-            name=name,
-            architecture=info.architecture,
-            n_bytes=info.n_bytes,
-            n_params=info.n_params,
-            n_ctx_train=info.n_ctx_train,
-            modified=datetime.fromtimestamp(0, UTC),
-            identity=_digest(name, info.n_bytes, 0),
-            chat_template=target.vocab.chat_template or "",
-        )
+        return _of_engine(next(each for each in self.registry.loaded() if each.name == name))
 
 
 def size_text(n_params: int) -> str:
@@ -100,6 +112,21 @@ def size_text(n_params: int) -> str:
         if n_params >= unit:
             return f"{n_params / unit:.1f}{letter}"
     return str(n_params)
+
+
+def _of_engine(served: Served) -> ModelFacts:
+    target = served.engine.target
+    info = target.info
+    return ModelFacts(
+        name=served.name,
+        architecture=info.architecture,
+        n_bytes=info.n_bytes,
+        n_params=info.n_params,
+        n_ctx_train=info.n_ctx_train,
+        modified=datetime.fromtimestamp(0, UTC),
+        identity=_digest(served.name, info.n_bytes, 0),
+        chat_template=target.vocab.chat_template or "",
+    )
 
 
 def _of_header(name: str, header: Header, modified_ns: int) -> ModelFacts:

@@ -22,10 +22,12 @@ def model_routes(registry: Registry, created: int) -> APIRouter:
         }
         return {**entry, "leadout": _facts(known[name]) if name in known else None}
 
+    @router.head("/v1/models", include_in_schema=False)
     @router.get("/v1/models", summary="All models.", response_class=JsonResponse)
     async def models() -> Response:
         return JsonResponse({"object": "list", "data": [told(name) for name in registry.names()]})
 
+    @router.head("/v1/models/{name:path}", include_in_schema=False)
     @router.get(
         "/v1/models/{name:path}",
         summary="One model.",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from fastapi import APIRouter, Request, Response
 
+from leadout.server.body_route import BodyRoute
 from leadout.server.chat_job import ChatRequest, chat_job
 from leadout.server.constraint import AnswerForm, constraint_of
 from leadout.server.desk import Desk, record_of
@@ -75,7 +76,7 @@ class OllamaDesk:
 
 def ollama_chat_routes(desk: Desk) -> APIRouter:
     """The route, answering through `desk`."""
-    router, ollama = APIRouter(tags=["Ollama"]), OllamaDesk(desk=desk)
+    router, ollama = APIRouter(tags=["Ollama"], route_class=BodyRoute), OllamaDesk(desk=desk)
 
     @router.post("/api/chat", summary="Answer a conversation.", **desk.documented_for(NDJSON))
     async def chat(request: Request, form: OllamaChatForm) -> Response:

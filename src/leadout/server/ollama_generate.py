@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from leadout.models.base import Vocabulary
 from leadout.models.conversation import Conversation
 from leadout.models.template import encode_chat, render_chat
+from leadout.server.body_route import BodyRoute
 from leadout.server.constraint import constrained
 from leadout.server.desk import Desk
 from leadout.server.ollama_chat import OllamaDesk, form_of, reply_of, without_thinking
@@ -25,7 +26,7 @@ _SAID = "\N{BLACK SQUARE}said\N{BLACK SQUARE}"  # stands for the answer that a c
 
 def ollama_generate_routes(desk: Desk) -> APIRouter:
     """The route, answering through `desk`."""
-    router, ollama = APIRouter(tags=["Ollama"]), OllamaDesk(desk=desk)
+    router, ollama = APIRouter(tags=["Ollama"], route_class=BodyRoute), OllamaDesk(desk=desk)
 
     @router.post("/api/generate", summary="Answer a prompt.", **desk.documented_for(NDJSON))
     async def generate(request: Request, form: OllamaGenerateForm) -> Response:

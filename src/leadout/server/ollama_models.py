@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from fastapi import APIRouter, Response
 from pydantic import Field
 
+from leadout.server.body_route import BodyRoute
 from leadout.server.form import Form
 from leadout.server.json_response import JsonResponse
 from leadout.server.model_facts import FactsShelf, ModelFacts, size_text
@@ -47,7 +48,7 @@ class PullForm(ShowForm):
 
 def ollama_model_routes(registry: Registry) -> APIRouter:
     """The routes, telling what `registry` has."""
-    router, shelf = APIRouter(tags=["Ollama"]), FactsShelf(registry)
+    router, shelf = APIRouter(tags=["Ollama"], route_class=BodyRoute), FactsShelf(registry)
 
     @router.head("/", include_in_schema=False)  # how Ollama's command line looks whether somebody is there
     async def heartbeat() -> Response:
@@ -61,14 +62,13 @@ def ollama_model_routes(registry: Registry) -> APIRouter:
     @router.head("/api/tags", include_in_schema=False)
     @router.get("/api/tags", summary="All models.", response_class=JsonResponse)
     async def tags() -> Response:
-        facts = await asyncio.to_thread(lambda: [(name, shelf.of(name)) for name in registry.names()])
+        facts = await asyncio.to_thread(shelf.readable)
         return JsonResponse({"models": [_listed(name, each) for name, each in facts]})
 
     @router.get("/api/ps", summary="Models in memory.", response_class=JsonResponse)
     async def ps() -> Response:
-        there = registry.resident()
-        facts = await asyncio.to_thread(lambda: [shelf.of(each.served.name) for each in there])
-        return JsonResponse({"models": [_running(*each) for each in zip(there, facts, strict=True)]})
+        facts = await asyncio.to_thread(shelf.resident)
+        return JsonResponse({"models": [_running(*each) for each in facts]})
 
     @router.post(
         "/api/show",
@@ -84,7 +84,10 @@ def ollama_model_routes(registry: Registry) -> APIRouter:
         "/api/pull",
         summary="Nothing to do where the model is there; others are not fetched.",
         response_class=JsonResponse,
-        responses={400: {"description": "Models are fetched before the server starts."}},
+        responses={
+            200: {"description": "It is there.", "content": {NDJSON: {}}},
+            400: {"description": "Models are fetched before the server starts."},
+        },
     )
     async def pull(form: PullForm) -> Response:
         asked = form.asked

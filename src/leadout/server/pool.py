@@ -19,47 +19,13 @@ from leadout.errors import ClosingError, InputError, LeadoutError
 from leadout.models.free_memory import free_bytes
 from leadout.server.batcher import Batcher
 from leadout.server.keep_alive import STAYS
-from leadout.server.refusal import RefusedError
+from leadout.server.recipes import Footprint, Recipe
+from leadout.server.refusal import RefusedError, reason_for_client
 from leadout.server.registry import Resident, Served, named
 
 T = TypeVar("T")
 
 _RETRY_S = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Footprint:
-    """Bytes of memory that a model takes: its weights, and its caches."""
-
-    weights: int = 0
-    caches: int = 0
-
-    @property
-    def total(self) -> int:
-        """Both."""
-        return self.weights + self.caches
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
-    """A model that can be loaded.
-
-    Parameters
-    ----------
-    name : str
-        What requests call it.
-    load : callable
-        Gives its engine; runs in a thread, as it takes seconds.
-    footprint : callable
-        What it will take, told from its file alone. An engine has its draft model beside that.
-    path : Path or None
-        Its file.
-    """
-
-    name: str
-    load: Callable[[], Engine]
-    footprint: Callable[[], Footprint] = Footprint
-    path: Path | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -156,7 +122,7 @@ class ModelPool:
         """The model, loaded first if need be; it stays until `leases` is closed. See `Registry`."""
         name = self.find(name)
         if not self._is_open:
-            raise _closing()
+            raise ClosingError(_RETRY_S)
         model = self._models.get(name)
         if model is not None and not model.is_leaving:
             return self._take(model, leases, keep_alive)
@@ -167,7 +133,7 @@ class ModelPool:
             return self._take(model, leases, keep_alive)
         except asyncio.CancelledError:
             if load.task.cancelled() and not self._is_open:
-                raise _closing() from None
+                raise ClosingError(_RETRY_S) from None
             raise
         finally:
             load.n_waiting -= 1
@@ -335,7 +301,7 @@ def _told_as_refusal(recipe: Recipe, work: Callable[[], T]) -> T:
         status, retry_s = (503, _RETRY_S) if isinstance(error, InputError) else (500, None)
         raise RefusedError(
             status,
-            f"{recipe.name} cannot be loaded: {error}",
+            f"{recipe.name} cannot be loaded: {reason_for_client(error, recipe.path)}",
             code="model_not_loaded",
             retry_after_s=retry_s,
         ) from error
@@ -357,7 +323,3 @@ def _draft_bytes(engine: Engine) -> int:
 
 def _ends(keep_alive_s: float) -> datetime | None:
     return None if keep_alive_s == STAYS else datetime.now(UTC) + timedelta(seconds=keep_alive_s)
-
-
-def _closing() -> ClosingError:
-    return ClosingError("the server is shutting down; ask again later", _RETRY_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 from leadout.checks import shown
@@ -88,6 +89,13 @@ def refusal_of(error: LeadoutError, fields: Collection[str] = ()) -> RefusedErro
             first = str(error).split(" ", 1)[0].split("[", 1)[0]
             return RefusedError(400, str(error), param=first if first in fields else None)
     return RefusedError(500, str(error), code=type(error).__name__)
+
+
+def reason_for_client(error: LeadoutError, path: Path | None) -> str:
+    """What a client is told of an error with a model's file: not where it lies, nor what lies beside it."""
+    if path is None:
+        return str(error)
+    return str(error).replace(str(path), path.name) if path.exists() else f"{path.name} is gone"
 
 
 def refusal_of_form(errors: Sequence[Any]) -> RefusedError:

@@ -40,25 +40,25 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T], deadli
     RefusedError
         504 after the deadline.
     """
-    doing = asyncio.create_task(work)
-    listening = asyncio.create_task(_disconnect(receive))
+    limit = asyncio.timeout_at(deadline)
+
+    async def listen() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        limit.reschedule(asyncio.get_running_loop().time())
+
+    listening = asyncio.create_task(listen())
     try:
-        async with asyncio.timeout_at(deadline):
-            await asyncio.wait({doing, listening}, return_when=asyncio.FIRST_COMPLETED)
-        if doing.done():
-            return doing.result()
-        raise ClientGoneError("the client closed the connection")
+        async with limit:
+            return await work
     except TimeoutError as error:
+        if listening.done():
+            raise ClientGoneError("the client closed the connection") from error
+        if not limit.expired():
+            raise  # of something that the work itself waited for
         raise RefusedError(504, "the request took longer than this server allows", code="timeout") from error
     finally:
-        for task in (doing, listening):
-            task.cancel()
-        await asyncio.gather(doing, listening, return_exceptions=True)
-
-
-async def _disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+        listening.cancel()
 
 
 async def data_lines(chunks: AsyncIterator[Mapping[str, object]]) -> AsyncGenerator[bytes, None]:

@@ -14,15 +14,17 @@ def state_routes(registry: Registry, metrics: Metrics) -> APIRouter:
     """The routes for those who watch the server."""
     router = APIRouter(tags=["State"])
 
+    @router.head("/health", include_in_schema=False)
     @router.get("/health", summary="Whether the server lives.", response_class=JsonResponse)
     async def health() -> Response:
         return JsonResponse({"status": "ok"})
 
+    @router.head("/ready", include_in_schema=False)
     @router.get(
         "/ready",
         summary="Whether requests can be taken.",
         response_class=JsonResponse,
-        responses={503: {"description": "The server is closing."}},
+        responses={503: {"description": "The server is closing.", "content": {"application/json": {}}}},
     )
     async def ready() -> Response:
         is_ready = registry.is_ready
@@ -30,6 +32,7 @@ def state_routes(registry: Registry, metrics: Metrics) -> APIRouter:
             {"status": "ready" if is_ready else "closing"}, status_code=200 if is_ready else 503
         )
 
+    @router.head("/metrics", include_in_schema=False)
     @router.get(
         "/metrics",
         summary="Counters for Prometheus.",

@@ -10,6 +10,7 @@ from leadout.errors import StoreError
 from leadout.store.disk import no_space
 from leadout.store.hub_client import HubUnreachableError, RemoteFile, RemoteRepo, download, list_repo
 from leadout.store.names import HubName, is_plain_file_name
+from leadout.store.paths import is_file, is_folder
 from leadout.store.progress import Progress, stage
 from leadout.store.quants import choose_files
 from leadout.store.receipts import hash_file
@@ -81,8 +82,9 @@ def cached_snapshots(repo: str, settings: StoreSettings) -> list[dict[str, Path]
     """GGUF files in the cache of `repo` by name, a dictionary a revision: `main` first, then the newest."""
     folder = settings.hub_cache / f"models--{repo.replace('/', '--')}"
     main = folder / "refs" / "main"
-    commit = main.read_text(encoding="utf-8").strip() if main.is_file() else ""
-    snapshots = [path for path in (folder / "snapshots").glob("*") if path.is_dir()]
+    commit = main.read_text(encoding="utf-8").strip() if is_file(main) else ""
+    inside = (folder / "snapshots").glob("*") if is_folder(folder) else ()
+    snapshots = [path for path in inside if is_folder(path)]
     snapshots.sort(key=lambda path: (path.name == commit, path.stat().st_mtime), reverse=True)
     found = [
         {file.relative_to(snapshot).as_posix(): file for file in _ggufs(snapshot)} for snapshot in snapshots
@@ -92,12 +94,12 @@ def cached_snapshots(repo: str, settings: StoreSettings) -> list[dict[str, Path]
 
 def cached_repos(settings: StoreSettings) -> list[str]:
     """Repositories that the hub's cache has anything of."""
-    folders = settings.hub_cache.glob("models--*--*")
+    folders = settings.hub_cache.glob("models--*--*") if is_folder(settings.hub_cache) else ()
     return sorted("/".join(folder.name.split("--")[1:]) for folder in folders if folder.name.count("--") == 2)
 
 
 def _ggufs(snapshot: Path) -> Iterator[Path]:
-    return (path for path in sorted(snapshot.rglob("*")) if path.suffix.lower() == ".gguf" and path.is_file())
+    return (path for path in sorted(snapshot.rglob("*")) if path.suffix.lower() == ".gguf" and is_file(path))
 
 
 def _cached_choice(name: HubName, settings: StoreSettings) -> tuple[Path, ...]:

@@ -11,6 +11,7 @@ from leadout.errors import StoreError
 from leadout.store.catalogue import CatalogueModel
 from leadout.store.hub import cached_repos, cached_snapshots
 from leadout.store.ollama import ollama_names, resolve_ollama
+from leadout.store.paths import is_file, is_folder
 from leadout.store.settings import StoreSettings
 from leadout.store.split import group_files
 
@@ -88,14 +89,16 @@ def _catalogue(settings: StoreSettings) -> Iterator[CachedModel]:
         folder = settings.model_dir(model)
         file = folder / model.file
         whole = [file, *_in_hub_cache(model, settings)]
-        path = next((p for p in whole if p.is_file() and p.stat().st_size == model.n_bytes), None)
+        path = next((p for p in whole if is_file(p) and p.stat().st_size == model.n_bytes), None)
         if path is not None:
             yield CachedModel(
                 name=model.name, path=path, n_bytes=model.n_bytes, source="catalogue", state="complete"
             )
-        elif pieces := [
-            p for p in folder.rglob("*") if p.suffix in (".whl", ".partial", ".gguf") and p.is_file()
-        ]:
+        elif is_folder(folder) and (
+            pieces := [
+                p for p in folder.rglob("*") if p.suffix in (".whl", ".partial", ".gguf") and is_file(p)
+            ]
+        ):
             n_bytes = sum(p.stat().st_size for p in pieces)
             yield CachedModel(
                 name=model.name, path=folder, n_bytes=n_bytes, source="catalogue", state="partial"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from leadout.errors import StoreError
 from leadout.store.names import OllamaName
-from leadout.store.paths import is_file
+from leadout.store.paths import is_file, is_folder
 from leadout.store.settings import StoreSettings
 
 _MEDIA = "application/vnd.ollama.image."
@@ -70,7 +70,7 @@ def resolve_ollama(name: OllamaName, settings: StoreSettings) -> OllamaModel:
 
 def ollama_names(settings: StoreSettings) -> list[OllamaName]:
     """Every model with a manifest in the first Ollama store there is, sorted as they are written."""
-    folder = next((d / "manifests" for d in settings.ollama_dirs if (d / "manifests").is_dir()), None)
+    folder = next((d / "manifests" for d in settings.ollama_dirs if is_folder(d / "manifests")), None)
     if folder is None:
         return []
     try:
@@ -85,7 +85,7 @@ def ollama_names(settings: StoreSettings) -> list[OllamaName]:
 
 def _store(settings: StoreSettings) -> Path:
     for folder in settings.ollama_dirs:
-        if (folder / "manifests").is_dir():
+        if is_folder(folder / "manifests"):
             return folder
     looked = ", ".join(map(str, settings.ollama_dirs)) or "no folder"
     raise StoreError(

@@ -18,6 +18,14 @@ def is_file(path: str | Path) -> bool:
         return False
 
 
+def is_folder(path: Path) -> bool:
+    """Tell whether `path` is a folder; one that may not be looked at is none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def resolve_path(text: str) -> tuple[Path, ...]:
     """Find the file that `text` names, and with it all parts of a split model, the first one first.
 
@@ -67,7 +75,7 @@ def _exists(path: Path) -> bool:
 
 
 def _missing(text: str, asked: Path) -> str:
-    if any(p.is_dir() for p in existing_forms(asked)):
+    if any(is_folder(p) for p in existing_forms(asked)):
         inside = sorted(p.name for form in existing_forms(asked) for p in form.glob("*.gguf"))[:5]
         content = f"it holds {', '.join(inside)}" if inside else "and it holds no .gguf file"
         return f"model path {asked} is a folder, {content}; name a .gguf file"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from leadout.folders import cache_folder, expanded
+from leadout.folders import cache_folder, expanded, home_folder
 from leadout.store.catalogue import CATALOGUE, CatalogueModel
 from leadout.store.disk import free_bytes
 
@@ -76,8 +76,11 @@ def _hub_cache(environ: Mapping[str, str]) -> Path:
     explicit = environ.get("HF_HUB_CACHE") or environ.get("HUGGINGFACE_HUB_CACHE")
     if explicit:
         return expanded(explicit)
-    home = environ.get("HF_HOME") or f"{environ.get('XDG_CACHE_HOME') or '~/.cache'}/huggingface"
-    return expanded(home) / "hub"
+    if chosen := environ.get("HF_HOME"):
+        return expanded(chosen) / "hub"
+    home = home_folder()
+    usual = cache_folder(environ) if home is None else home / ".cache"
+    return expanded(environ.get("XDG_CACHE_HOME") or usual) / "huggingface" / "hub"
 
 
 def _ollama_dirs(environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -85,8 +88,9 @@ def _ollama_dirs(environ: Mapping[str, str]) -> tuple[Path, ...]:
     explicit = environ.get("OLLAMA_MODELS")
     if explicit:
         return (expanded(explicit),)
+    home = home_folder()
     return (
-        Path("~/.ollama/models").expanduser(),
+        *(() if home is None else (home / ".ollama/models",)),
         Path("/usr/share/ollama/.ollama/models"),
         Path("/var/lib/ollama/.ollama/models"),
         Path("/var/lib/ollama/models"),

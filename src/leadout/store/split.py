@@ -20,13 +20,26 @@ class FileGroup:
 
 def part_names(name: str) -> tuple[str, ...]:
     """Names of all parts, in order, of the split file that `name` is a part of; `(name,)` when it is none."""
-    match = _PART.fullmatch(name)
-    if match is None or not 1 <= int(match["part"]) <= int(match["count"]) <= _MAX_PARTS:
+    match = _matched(name)
+    if match is None:
         return (name,)
     end = name[match.end("count") :]
     return tuple(
         f"{match['stem']}-{part:05d}-of-{match['count']}{end}" for part in range(1, int(match["count"]) + 1)
     )
+
+
+def whole_name(name: str) -> str:
+    """What all parts of a split file have in common; `name` itself when it is no part of one."""
+    match = _matched(name)
+    return name if match is None else f"{match['stem']}-of-{name[match.start('count') :]}"
+
+
+def _matched(name: str) -> re.Match[str] | None:
+    match = _PART.fullmatch(name)
+    if match is None or not 1 <= int(match["part"]) <= int(match["count"]) <= _MAX_PARTS:
+        return None
+    return match
 
 
 def group_files(names: Iterable[str]) -> list[FileGroup]:
