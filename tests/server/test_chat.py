@@ -475,7 +475,9 @@ def test_ten_thousand_messages_are_too_many_for_the_context():
 def test_an_unknown_model_is_not_found():
     error = refused(replying("x"), {"messages": HELLO, "model": "gpt"}, 404)
     assert (error["code"], error["param"]) == ("model_not_found", "model")
-    assert error["message"] == "there is no model 'gpt' here; there is toy"
+    assert error["message"] == (
+        "there is no model 'gpt' here; there is toy; `leadout serve --name NAME` renames it"
+    )
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
