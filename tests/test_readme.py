@@ -36,6 +36,13 @@ def run(*arguments):
     return done.stdout
 
 
+def test_every_command_named_there_exists():
+    named = set(re.findall(r"^leadout (\w+)", "\n".join(blocks("console") + blocks("bash")), re.MULTILINE))
+    assert {"run", "chat", "serve", "pick", "cache"} <= named
+    for command in sorted(named):
+        assert run("-m", "leadout", command, "--help")
+
+
 def test_the_two_set_up_commands_are_make_targets():
     targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     named = [line.split()[1] for block in blocks("console") for line in block.splitlines() if "make " in line]
@@ -55,7 +62,7 @@ def test_readme_command_runs(command):
 @pytest.mark.model
 def test_readme_python_runs():
     real_model("smollm2-135m")
-    [snippet] = blocks("python")
+    [snippet, *_] = blocks("python")  # the rest needs a server: tests/server/test_readme_clients.py
     assert run("-c", snippet).strip()
 
 

@@ -29,6 +29,7 @@ def pair(tmp_path_factory):
 def test_both_caches_are_planned_to_the_byte(pair):
     plan = plan_memory(*pair, GgufOptions(n_ctx=8192), free_bytes=FREE)
     assert (plan.target.kv_bytes, plan.draft.kv_bytes) == (1_073_741_824, 268_435_456)
+    assert (plan.target.name, plan.draft.name) == ("target.gguf", "draft.gguf")
     assert plan.target.weight_bytes == pair[0].n_bytes
     assert plan.draft.weight_bytes == pair[1].n_bytes
     assert plan.verify_bytes == 16 * 1000 * 4

@@ -110,7 +110,9 @@ def test_pick_ranks_and_prints_the_command(models, own):
     assert done.returncode in (0, 3), done.stderr
     assert f"ruled out: {models / 'broken.gguf'}: " in done.stdout
     assert f"ruled out: {models / 'target.gguf'}: the target itself" in done.stdout
-    command = done.stdout.splitlines()[-1]
+    introduction, _, command = done.stdout.splitlines()[-1].partition(": ")
+    assert introduction in ("Use it with", "No draft model is needed", "Decode plainly")
+    assert "no draft model (lookups)" in done.stdout
     assert command.startswith("leadout chat ")
     assert " --draft " in command
 

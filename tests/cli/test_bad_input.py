@@ -216,3 +216,15 @@ def test_command_without_arguments_shows_the_help():
 def test_home_folder_of_nobody_is_named(tiny, arguments):
     given = [each.format(tiny=tiny) for each in arguments]
     assert_one_line(leadout(*given), 2, "~nobody-here/", "write the whole path")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("run",), "Missing argument 'TARGET', such as smollm2-135m (`leadout models` lists names); "),
+        (("check", "smollm2-135m"), "Missing argument 'DRAFT', such as smollm2-135m"),
+        (("probe",), "Missing argument 'URL'; `leadout probe --help` tells what is needed"),
+    ],
+)
+def test_a_missing_argument_is_told_with_an_example(arguments, said):
+    assert_one_line(leadout(*arguments), 2, said)

@@ -40,6 +40,16 @@ def test_commands_change_the_conversation(tiny):
     assert "Traceback" not in said
 
 
+def test_draft_also_tells_what_became_of_the_last_answer(tiny):
+    lines = ("/draft off", "hello", "/draft", "/draft on", "/quit")
+    said = leadout("chat", tiny, *CHAT, "--draft", "ngram", input="\n".join(lines)).stderr
+    off = "speculation off: switched off with /draft off"
+    assert said.splitlines()[-4].endswith(off)  # of the answer
+    assert said.splitlines()[-3] == off
+    assert said.splitlines()[-2].startswith("speculation on: draft ngram")
+    assert said.splitlines()[-1] == "in the last answer: off: switched off with /draft off"
+
+
 def test_conversation_longer_than_the_context_says_so_and_goes_on(tiny):
     done = leadout("chat", tiny, *CHAT, "--ctx", "64", input="word " * 80 + "\n/reset\nhi\n")
     assert done.returncode == 0

@@ -4,6 +4,7 @@ import inspect
 import json
 import re
 import shutil
+import sys
 
 import pytest
 from commands import leadout
@@ -66,7 +67,8 @@ def test_demo_shows_both_speeds_and_the_same_text(smollm2, tmp_path):
     assert done.returncode == 0, done.stderr
     assert re.search(r"^plain +\d", done.stdout, re.MULTILINE)
     assert re.search(r"^with ngram +\d+\.\d +[2-9]\.\d\d +\d+%", done.stdout, re.MULTILINE), done.stdout
-    assert done.stdout.endswith("identical: yes\n")
+    assert "identical: yes\n" in done.stdout
+    assert done.stdout.endswith(f"next: {sys.executable} -m leadout chat smollm2-135m --draft auto\n")
     measured = json.loads(leadout("demo", *short[:-1], "8", "--json", **cache).stdout)
     assert measured["identical"] is True
     assert measured["drafted"][0]["ids"] == measured["plain"][0]["ids"]

@@ -132,6 +132,13 @@ def test_show_drafts_marks_or_colours_every_origin(tiny, tiny_draft):
     assert "\x1b" not in without.stdout + without.stderr
 
 
+def test_an_answer_without_drafts_has_no_legend_and_says_why(tiny):
+    ask = ("run", tiny, *ONE, "-p", "one", "--max-tokens", "2", "--draft", "ngram", "-k", "3")
+    done = leadout(*ask, "--show-drafts", "--schedule", "fixed")
+    assert "nothing was drafted: it ended before the first draft" in done.stderr.splitlines()[-1]
+    assert "corrected" not in done.stderr
+
+
 @pytest.mark.parametrize(
     "changes", [{"PYTHONIOENCODING": "cp1252"}, {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}]
 )

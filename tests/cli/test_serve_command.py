@@ -51,6 +51,7 @@ def test_a_model_is_served_until_a_signal(tiny, tiny_draft, number):
     said = ended(process, number)
     assert process.returncode == 0
     assert "route=/v1/chat/completions status=200" in said
+    assert "info stopping: no requests running" in said
     assert "Traceback" not in said
 
 

@@ -21,12 +21,22 @@ def test_it_prints_what_it_measured_and_chose(tuned):
     _, printed = tuned
     for word in ("target", "tokens/s", "acceptance", "round, ms", "ik, 1 thread *"):
         assert word in printed
-    assert printed.splitlines()[-1].startswith("chosen: ")
+    assert printed.splitlines()[-2].startswith("chosen: ")
+
+
+def test_it_says_where_the_choice_is_kept_and_how_to_undo_it(tiny, tmp_path):
+    cache = {"LEADOUT_CACHE": str(tmp_path)}
+    printed = leadout("tune", tiny, "--threads", "1", "--offline", **cache).stdout
+    assert str(tmp_path / "tuned") in printed.splitlines()[-1]
+    undo = printed.splitlines()[-1].rpartition("undone by: leadout ")[2].split()
+    assert leadout(*undo, "--yes", **cache).returncode == 0
+    run = leadout("run", tiny, "--max-tokens", "2", "-p", "the quick", **cache)
+    assert "(tuned: " not in " ".join(run.stderr.split())
 
 
 def test_the_choice_is_used_from_then_on_and_said(tuned, tiny, tiny_draft):
     cache, printed = tuned
-    reason = printed.splitlines()[-1].removeprefix("chosen: ")
+    reason = printed.splitlines()[-2].removeprefix("chosen: ")
     run = ("run", tiny, "--draft", tiny_draft, "--max-tokens", "8", "--temperature", "0", "-p", "the quick")
     done = leadout(*run, **cache)
     assert done.returncode == 0, done.stderr

@@ -13,6 +13,7 @@ import leadout
 from leadout.drafters.ngram import NgramDrafter
 from leadout.engine.engine import Engine
 from leadout.engine.params import Params
+from leadout.engine.result import speculation_of
 from leadout.engine.schedule import FixedSchedule, StepSchedule
 from leadout.errors import BackendError, InputError, PromptTooLongError
 from leadout.testing import PieceVocabulary, ScriptedDrafter, TableModel, constant, saying
@@ -156,7 +157,12 @@ def test_prefill_batch_below_one_is_refused():
     ("drafter", "params", "enabled", "reason"),
     [
         (None, SHORT, False, "off: no draft was asked for"),
-        (NgramDrafter(), SHORT, True, "on: draft ngram, fixed k=4"),
+        (
+            NgramDrafter(),
+            SHORT,
+            True,
+            "on: draft ngram, fixed k=4; nothing was drafted: ngram found nothing worth drafting",
+        ),
         (NgramDrafter(), replace(SHORT, speculate=False), False, "off: the request asked for plain decoding"),
     ],
 )
@@ -177,6 +183,30 @@ def test_every_result_says_whether_speculation_was_on_and_why(drafter, params, e
 )
 def test_every_result_names_its_verification_rule(params, rule):
     assert one().generate([1], params).speculation.verification == rule
+
+
+@pytest.mark.parametrize(
+    ("script", "n", "why"),
+    [
+        (lambda _: [], 9, "; nothing was drafted: scripted found nothing worth drafting"),
+        (lambda _: [1], 2, "; nothing was drafted: it ended before the first draft"),
+        (lambda _: [1], 3, ""),
+    ],
+)
+def test_an_answer_without_a_draft_says_why(script, n, why):
+    result = engine(TableModel(hashed(8), n_vocab=8), ScriptedDrafter(script)).generate(
+        [1], replace(GREEDY, max_tokens=n)
+    )
+    assert result.speculation.enabled
+    assert result.speculation.reason == "on: draft scripted, fixed k=4" + why
+
+
+def test_of_several_answers_one_that_was_drafted_for_speaks():
+    drafter = ScriptedDrafter(lambda request: [] if request.slot == 0 else [1])
+    target = TableModel(hashed(8), n_vocab=8, n_slots=2)
+    results = engine(target, drafter).generate_many([1], Params(seed=1, max_tokens=9, n=2))
+    assert [result.usage.drafted > 0 for result in results] == [False, True]
+    assert speculation_of(results).reason == "on: draft scripted, fixed k=4"
 
 
 def test_blocked_drafter_is_not_asked_and_its_reason_is_reported():

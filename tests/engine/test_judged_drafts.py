@@ -165,6 +165,13 @@ def test_a_round_without_a_draft_makes_no_pass_of_the_draft_model():
     assert result.speculation.reason.endswith("x here")
 
 
+def test_an_answer_too_short_to_learn_from_says_why_nothing_was_drafted():
+    dear = CostTable(widths=((1, 1e-4), (2, 1.0)), draft_s=5.0, read_s=5.0)
+    engine = Engine(model(1), ModelDrafter(model(2)), schedule=PacedSchedule(Memory(profile=Profile(dear))))
+    speculation = engine.generate([1, 2], Params(temperature=0.0, max_tokens=4)).speculation
+    assert speculation.reason.startswith("off: drafting is predicted to give 0.0")
+
+
 def test_predictions_reach_the_result():
     engine = Engine(model(1), ModelDrafter(model(1)), schedule=PacedSchedule(Memory(profile=Profile(CHEAP))))
     out = engine.generate([1, 2], Params(temperature=0.0, max_tokens=60)).to_json()

@@ -211,13 +211,13 @@ def test_importing_the_models_loads_no_library():
         (
             "ik_llama_cpp",
             "ik",
-            r"needs ik-llama-cpp-python; install it with: pip install ik-llama-cpp-python",
+            r"needs ik-llama-cpp-python; install it with: pip install 'leadout\[ik\]'",
         ),
-        ("llama_cpp", "llama", r"needs llama-cpp-python; install it with: pip install llama-cpp-python"),
+        ("llama_cpp", "llama", r"needs llama-cpp-python; install it with: pip install 'leadout\[llama\]'"),
         (
             "both",
             "auto",
-            r"no library for GGUF files is installed; install one with: pip install ik-llama-cpp-python",
+            r"no library for GGUF files is installed; install one with: pip install 'leadout\[ik\]'",
         ),
     ],
 )

@@ -1,14 +1,21 @@
 """Chat completions over models whose answers are known."""
 
+import asyncio
 import json
 from dataclasses import replace
 
 import pytest
-from serving import CHATML, HELLO, TOOLS, chunks_of, constant_chat, deltas_of, post, replying
+from serving import CHATML, HELLO, TOOLS, chunks_of, client_of, constant_chat, deltas_of, post, replying
 
+from leadout.core.cost import CostTable
 from leadout.engine.engine import Engine
+from leadout.engine.memory import Memory
+from leadout.engine.pace import PacedSchedule
 from leadout.engine.params import Params
+from leadout.engine.profile import Profile
 from leadout.engine.schedule import FixedSchedule
+from leadout.server.batcher import Batcher
+from leadout.server.registry import Served
 from leadout.testing import ScriptedDrafter
 
 WRITE = {"filePath": "/p/f", "content": "x"}
@@ -194,6 +201,28 @@ def test_speculation_is_told_and_obeyed():
     assert on["basis"] == "unknown: this schedule does not predict what plain decoding would take"
     assert on["accepted"] <= on["drafted"]
     assert on["target_passes"] < off["target_passes"]
+
+
+def test_usage_says_why_nothing_was_drafted():
+    body = {"messages": HELLO, "temperature": 0}
+    told = post(replying("Yes."), body, drafter=ScriptedDrafter(lambda _: [])).json()["usage"]["speculation"]
+    assert told["reason"].endswith("; nothing was drafted: scripted found nothing worth drafting")
+    assert (told["drafted"], told["estimated_speedup"]) == (0, None)
+    assert told["basis"] == "none: nothing was drafted"
+
+
+def test_a_busy_machine_is_no_speedup_where_nothing_was_drafted():
+    dear = CostTable(widths=((1, 1e-6), (2, 1.0)))
+    engine = Engine(
+        replying("Yes."), ScriptedDrafter(lambda _: []), schedule=PacedSchedule(Memory(profile=Profile(dear)))
+    )
+
+    async def ask():
+        async with client_of(Served.of(engine, Batcher(engine), "toy")) as client:
+            return await client.post("/v1/chat/completions", json={"model": "toy", "messages": HELLO})
+
+    told = asyncio.run(ask()).json()["usage"]["speculation"]
+    assert (told["drafted"], told["estimated_speedup"]) == (0, None)
 
 
 def test_a_repeated_conversation_comes_from_the_cache():
@@ -446,7 +475,9 @@ def test_ten_thousand_messages_are_too_many_for_the_context():
 def test_an_unknown_model_is_not_found():
     error = refused(replying("x"), {"messages": HELLO, "model": "gpt"}, 404)
     assert (error["code"], error["param"]) == ("model_not_found", "model")
-    assert error["message"] == "there is no model 'gpt' here; there is toy"
+    assert error["message"] == (
+        "there is no model 'gpt' here; there is toy; `leadout serve --name NAME` renames it"
+    )
 
 
 @pytest.mark.parametrize("is_stream", [False, True])

@@ -389,3 +389,11 @@ def real():
     """The real small model behind a runner, with lookups."""
     engine = load(real_model("smollm2-135m"), "suffix", options=GgufOptions(n_ctx=2048, n_slots=2))
     return Served.of(engine, Batcher(engine), "smollm2-135m")
+
+
+def test_embeddings_are_refused_by_name_in_the_other_interface_too():
+    response = post(replying("x"), {"input": "text"}, path="/v1/embeddings")
+    assert (response.status_code, response.json()["error"]["code"]) == (501, "not_supported")
+    assert (
+        "/v1/embeddings is not supported: there are no embeddings here" in response.json()["error"]["message"]
+    )

@@ -24,8 +24,9 @@ def everything(connection):
     return said
 
 
-def test_while_answers_end_new_requests_are_told_that_the_server_closes():
+def test_while_answers_end_new_requests_are_told_that_the_server_closes(caplog):
     model, toy = held()
+    caplog.set_level("INFO", "leadout.server")
     with live(toy, options=ServerOptions(port=0, grace_s=30)) as server:
         connection = connect(server, ASKED)
         model.let_through(3)
@@ -44,6 +45,7 @@ def test_while_answers_end_new_requests_are_told_that_the_server_closes():
         connection.close()
         server.thread.join(WAIT_S)
         assert not server.thread.is_alive()
+    assert "stopping: 1 requests running, up to 30 s; Ctrl-C again ends at once" in caplog.messages
     assert model.closed
 
 

@@ -142,7 +142,7 @@ def _memory(header: Header, options: GgufOptions, provider: Provider) -> ModelMe
     share = 1 - min(1.0, options.n_gpu_layers / max(1, header.n_layers))
     share = 0.0 if options.n_gpu_layers == ALL_LAYERS else share
     return ModelMemory(
-        name=header.name,
+        name=header.path.name if header.path.suffix == ".gguf" else header.name,
         n_ctx=options.context_length(header.n_ctx_train),
         n_slots=options.n_slots,
         weight_bytes=header.n_bytes,

@@ -80,5 +80,5 @@ def _why(cost_ratio: float | None, agreement: float | None) -> str:
     if cost_ratio is not None and cost_ratio >= _DEAR:
         reasons.append(f"a pass of the draft costs {cost_ratio:.0%} of the target's")
     if agreement is not None and agreement < _RARELY_RIGHT:
-        reasons.append(f"only {agreement:.0%} of its guesses are right")
+        reasons.append(f"only {agreement:.0%} of the draft's tokens are what the target says")
     return f", as {' and '.join(reasons)}" if reasons else ""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 HAS_MATPLOTLIB = find_spec("matplotlib") is not None
-NEEDS_MATPLOTLIB = "no picture: matplotlib is not installed; install it with: pip install matplotlib"
+NEEDS_MATPLOTLIB = "no picture: matplotlib is not installed; install it with: pip install 'leadout[plot]'"
 
 
 def draw(record: Mapping[str, Any], out: Path) -> None:

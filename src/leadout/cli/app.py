@@ -22,6 +22,7 @@ import typer
 from leadout import __version__
 from leadout.cli import (
     bench,
+    cache,
     chat,
     check,
     demo,
@@ -42,6 +43,7 @@ from leadout.cli.output import print_json, told
 from leadout.errors import BackendError, LeadoutError, RollbackError, ServerError
 
 FAILED, MISUSED, STOPPED = 1, 2, 130
+_MODELS = ("TARGET", "DRAFT", "NAME")
 
 
 @dataclass(slots=True)
@@ -78,6 +80,7 @@ for command in (
     pull.pull,
 ):
     app.command()(command)
+app.add_typer(cache.cache, name="cache")
 
 
 def _print_version(wanted: bool) -> None:
@@ -113,7 +116,8 @@ def execute(arguments: Sequence[str]) -> int:
         code = app(list(arguments), prog_name="leadout", standalone_mode=False, obj=invocation)
         sys.stdout.flush()
     except typer.TyperException as error:
-        return _report(error, error.format_message(), MISUSED, replace(invocation, debug=False))
+        text = _explained(error.format_message(), arguments)
+        return _report(error, text, MISUSED, replace(invocation, debug=False))
     except (BackendError, RollbackError, ServerError) as error:
         return _report(error, str(error), FAILED, invocation)
     except LeadoutError as error:
@@ -133,6 +137,16 @@ def execute(arguments: Sequence[str]) -> int:
         text = f"unexpected {type(error).__name__}: {error}; please report what `leadout --debug ...` shows"
         return _report(error, text, FAILED, invocation)
     return code or 0
+
+
+def _explained(text: str, arguments: Sequence[str]) -> str:
+    """What is wrong with a command line; of a missing argument also what could stand there."""
+    missing = re.match(r"Missing argument '(\w+)'", text)
+    if missing is None:
+        return text
+    example = ", such as smollm2-135m (`leadout models` lists names)" if missing[1] in _MODELS else ""
+    command = next((each for each in arguments if not each.startswith("-")), "")
+    return f"{missing[0]}{example}; `leadout {command} --help` tells what is needed"
 
 
 def _report(error: Exception, text: str, code: int, invocation: Invocation) -> int:

@@ -20,7 +20,7 @@ from leadout.cli.flags import (
     check_draft_flags,
 )
 from leadout.cli.options import Flag, Group, Target, takes
-from leadout.cli.output import note, print_json, table_console
+from leadout.cli.output import note, print_json, print_table
 from leadout.errors import InputError
 from leadout.models.options import GgufOptions
 
@@ -191,16 +191,15 @@ def _files(
 def _print(done: Benchmark) -> None:
     from leadout.bench.table import figures_table, held_out_table, look_back_table, widths_table
 
-    console = table_console()
-    console.print(figures_table(done.figures))
+    print_table(figures_table(done.figures))
     if done.looks_back:
-        console.print()
-        console.print(look_back_table(done.looks_back))
+        print()
+        print_table(look_back_table(done.looks_back))
     if done.held_out is not None:
-        console.print()
-        console.print(held_out_table(done.held_out))
-    console.print()
-    console.print(widths_table({name or "run": each.verify_ms for name, each in done.costs.items()}))
+        print()
+        print_table(held_out_table(done.held_out))
+    print()
+    print_table(widths_table({name or "run": each.verify_ms for name, each in done.costs.items()}))
 
 
 def _draw(record: dict[str, object], options: BenchOptions) -> None:

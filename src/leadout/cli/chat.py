@@ -21,8 +21,10 @@ from leadout.models.options import GgufOptions
 
 if TYPE_CHECKING:
     from leadout.engine.engine import Engine
+    from leadout.engine.events import Speculation
 
 NOTHING_ANSWERED = 2
+SWITCHED_OFF = "off: switched off with /draft off"
 
 HELP = """\
 /help           this list
@@ -50,8 +52,6 @@ def chat(
     draft_options: DraftModelOptions,
 ) -> None:
     """Talk with a model; /help lists what else can be typed. Also reads lines from a pipe."""
-    from leadout.cli.render import print_legend
-
     if not has_standard_input():
         raise InputError("standard input is closed, so there is nothing to answer; use a terminal or a pipe")
     is_refused = False
@@ -62,8 +62,6 @@ def chat(
         talk = Conversation(engine, params, system=system, show_drafts=show_drafts, quiet=quiet)
         if not quiet:
             announce(engine)
-            if show_drafts:
-                print_legend(sys.stdout)
         if sys.stdin.isatty() and not quiet:
             note("/help lists the commands, /quit leaves.")
         for line in _lines():
@@ -101,6 +99,7 @@ class Conversation:
         self._engine, self._params, self._system = engine, params, system
         self._show_drafts, self._quiet = show_drafts, quiet
         self._turns: list[Message] = []
+        self._last = ""  # what became of drafts in the last answer
         self.has_answered = False
 
     def take(self, line: str) -> bool:
@@ -139,14 +138,15 @@ class Conversation:
             raise InputError(f"/draft takes on, off or nothing, not {to!r}")
         if to:
             self._params = replace(self._params, speculate=to == "on")
-        reason = (
-            self._engine.speculation.reason if self._params.speculate else "off: switched off with /draft off"
-        )
+        reason = self._engine.speculation.reason if self._params.speculate else SWITCHED_OFF
         note(f"speculation {reason}")
+        if self._last not in ("", reason):
+            note(f"in the last answer: {self._last}")
 
     def _answer(self, line: str) -> None:
         from leadout.cli.answering import follow
-        from leadout.cli.render import AnswerPrinter, closing_line
+        from leadout.cli.render import AnswerPrinter, closing_line, print_legend
+        from leadout.engine.result import speculation_of
 
         question: Message = {"role": "user", "content": line}
         messages = conversation(self._system, *self._turns, question)
@@ -154,10 +154,20 @@ class Conversation:
         printer = AnswerPrinter(sys.stdout, show_drafts=self._show_drafts)
         results, _ = follow(self._engine, events, self._params, printer.show)
         printer.close()
+        if not self._params.speculate:
+            results = [replace(each, speculation=_switched_off(each.speculation)) for each in results]
+        self._last = speculation_of(results).reason
         self.has_answered = True
         self._turns += [question, {"role": "assistant", "content": results[0].text}]
         if not self._quiet:
+            if self._show_drafts:
+                print_legend(sys.stdout, results)
             note(closing_line(results))
+
+
+def _switched_off(speculation: Speculation) -> Speculation:
+    """The same, in the words of whoever typed /draft off."""
+    return replace(speculation, reason=SWITCHED_OFF)
 
 
 def _lines() -> Iterator[str]:

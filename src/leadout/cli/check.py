@@ -8,7 +8,7 @@ import typer
 
 from leadout.cli.flags import CHOICE, DRAFT_MODEL, MODEL, Choice, DraftModelOptions
 from leadout.cli.options import Target, takes
-from leadout.cli.output import print_json, table_console, told
+from leadout.cli.output import print_json, print_table, told
 from leadout.models.options import GgufOptions
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ def _print(report: CheckReport) -> None:
     if prediction is not None:
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column("kind")
-        for heading in ("with the draft", "lookups alone", "guesses right"):
+        for heading in ("with the draft", "lookups alone", "draft's tokens right"):
             table.add_column(heading, justify="right", no_wrap=True)
         for kind in prediction.kinds:
             right = "" if kind.agreement is None else f"{kind.agreement:.0%}"
             table.add_row(kind.kind.replace("_", " "), str(kind.speedup), str(kind.lookups), right)
         overall = "" if prediction.agreement is None else f"{prediction.agreement:.0%}"
         table.add_row("all", str(prediction.speedup), str(prediction.lookups), overall)
-        table_console().print(table)
+        print_table(table)
         target_ms, draft_ms = 1000 * prediction.target_s, 1000 * prediction.draft_s
         print(
             f"a plain round takes {target_ms:.1f} ms, a token drafted by {prediction.draft} {draft_ms:.1f} ms"

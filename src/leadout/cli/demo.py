@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +17,7 @@ import typer
 from leadout.cli.engines import announce, open_engine
 from leadout.cli.flags import CHOICE, MODEL, Choice, DraftModelOptions
 from leadout.cli.options import Flag, Group, takes
-from leadout.cli.output import note, print_json, table_console
+from leadout.cli.output import note, print_json, print_table
 from leadout.engine.params import Params
 from leadout.errors import InputError
 from leadout.models.options import GgufOptions
@@ -90,6 +93,7 @@ def demo(
         print_json(comparison.to_json())
     else:
         _print(comparison)
+        print(f"next: {own_command()} chat {target} --draft auto")
     if not comparison.is_identical:
         raise typer.Exit(FAILED)
 
@@ -172,9 +176,9 @@ def compare(engine: Engine, task: str, options: DemoOptions, *, shows_answer: bo
         announce(engine)
         printer = AnswerPrinter(sys.stdout, show_drafts=True)
         note(f"\n{task}\n")
-        print_legend(sys.stdout)
-        answer(drafting, printer)
+        result = answer(drafting, printer)
         printer.close()
+        print_legend(sys.stdout, [result])
         note(f"\ntiming up to {options.repeats} runs of each kind ...")
     else:
         answer(drafting)
@@ -200,9 +204,19 @@ def _print(comparison: Comparison) -> None:
             "-" if usage.tokens_per_pass is None else f"{usage.tokens_per_pass:.2f}",
             "-" if usage.acceptance is None else f"{usage.acceptance:.0%}",
         )
-    table_console().print(table)
+    print_table(table)
     print(_verdict(comparison))
     print(f"identical: {'yes' if comparison.is_identical else 'no'}")
+
+
+def own_command() -> str:
+    """How to start this program again from here: by its name where the shell finds it, else by its path."""
+    started = Path(sys.argv[0])
+    if started.name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m leadout"
+    found = shutil.which(started.name)
+    is_found = found is not None and started.exists() and started.samefile(found)
+    return started.name if is_found else shlex.quote(str(started))
 
 
 def _drafter(comparison: Comparison) -> str:

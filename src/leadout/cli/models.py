@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leadout.cli.output import MB, print_json, table_console
+from leadout.cli.output import MB, print_json, print_table
 
 if TYPE_CHECKING:
     from leadout.store import ModelRow
@@ -31,14 +31,15 @@ def _print_table(rows: list[ModelRow]) -> None:
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for heading in ("name", "model", "licence", "draft"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading)
     table.add_column("size", justify="right", no_wrap=True)
-    table.add_column("here", overflow="fold")
+    table.add_column("here")
     for row in rows:
-        here = {"absent": "no", "partial": f"partly, {row.path}", "complete": row.path}[row.state]
+        here = {"absent": "no", "partial": "partly", "complete": "yes"}[row.state]
         table.add_row(row.name, row.title, row.licence, row.draft, f"{row.n_bytes / MB:.0f} MB", here)
-    console = table_console()
-    console.print(table)
-    console.print(
-        "\nA model is one of these names, a path to a .gguf file, hf:user/repo[:quant] or ollama:name[:tag]."
-    )
+    print_table(table)
+    print()
+    for row in rows:
+        if row.path:
+            print(f"{row.name}: {row.path}")
+    print("A model is one of these names, a path to a .gguf file, hf:user/repo[:quant] or ollama:name[:tag].")

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from leadout.cli.flags import CHOICE, MODEL, Choice, DraftModelOptions
 from leadout.cli.options import Target, takes
-from leadout.cli.output import note, print_json, table_console, told
+from leadout.cli.output import note, print_json, print_table, told
 from leadout.errors import ModelFileError, ProviderError
 from leadout.models.options import GgufOptions
 
 if TYPE_CHECKING:
-    from leadout.advise.pick import Picks
+    from leadout.advise.pick import Candidate, Picks
+    from leadout.advise.verdict import Advice
+
+_INTRODUCTIONS: Mapping[Advice, str] = MappingProxyType(
+    {
+        "use": "Use it with",
+        "lookups": "No draft model is needed",
+        "plain": "Decode plainly",
+        "cannot": "Decode plainly",
+    }
+)
 
 
 @takes(choice=CHOICE.only("provider", "offline"), options=MODEL)
@@ -74,23 +86,28 @@ def pick(
 def _print(picks: Picks, target: str) -> None:
     from rich.table import Table
 
-    console = table_console()
+    from leadout.advise.verdict import PAYS
+
     if picks.fit:
+        rows = [_row(each) for each in picks.fit]
+        n_better = sum(each.estimate.speedup >= PAYS * picks.lookups for each in picks.fit)
+        basis = picks.fit[0].estimate.basis
+        rows.insert(n_better, ("no draft model (lookups)", f"{picks.lookups:.2f}x", basis, "", ""))
         table = Table(box=None, header_style="bold", pad_edge=False)
         for heading in ("draft", "predicted", "basis", "format", "vocabulary"):
-            table.add_column(heading, overflow="fold")
-        for each in picks.fit:
-            table.add_row(
-                told(each.name),
-                f"{each.estimate.speedup:.2f}x",
-                each.estimate.basis,
-                each.facts.quantisation,
-                each.vocabulary,
-            )
-        console.print(table)
+            table.add_column(heading)
+        for row in rows:
+            table.add_row(*row)
+        print_table(table)
     for each in picks.ruled_out:
         print(told(f"ruled out: {each.name}: {each.reason}"))
     for text in picks.notes:
         note(text)
     print(told(picks.verdict.sentence))
-    print(told(picks.command(target)))
+    print(told(f"{_INTRODUCTIONS[picks.verdict.advice]}: {picks.command(target)}"))
+
+
+def _row(candidate: Candidate) -> tuple[str, ...]:
+    estimate = candidate.estimate
+    speedup = f"{estimate.speedup:.2f}x"
+    return told(candidate.name), speedup, estimate.basis, candidate.facts.quantisation, candidate.vocabulary

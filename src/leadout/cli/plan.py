@@ -8,7 +8,7 @@ import typer
 
 from leadout.cli.flags import CHOICE, DRAFT_MODEL, MODEL, Choice, DraftModelOptions
 from leadout.cli.options import Flag, Group, Target, takes
-from leadout.cli.output import note, print_json, table_console, told
+from leadout.cli.output import note, print_json, print_table, told
 from leadout.errors import InputError
 from leadout.models.options import GgufOptions
 
@@ -68,14 +68,14 @@ def _print(memory: MemoryPlan, speed: SpeedPlan) -> None:
     from leadout.advise.plan import shown
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("", overflow="fold")
+    table.add_column("")
     for heading in ("weights", "keys and values", "work space", "context", "slots"):
         table.add_column(heading, justify="right", no_wrap=True)
     for each in filter(None, (memory.target, memory.draft)):
         sizes = (shown(each.weight_bytes), shown(each.kv_bytes), shown(each.work_bytes))
         table.add_row(told(each.name), *sizes, f"{each.n_ctx:,}", str(each.n_slots))
     table.add_row("logits to verify", "", "", shown(memory.verify_bytes), "", "")
-    table_console().print(table)
+    print_table(table)
     print(memory.explain())
     print(speed.explain())
     if memory.draft is not None and memory.draft.n_ctx < memory.target.n_ctx:

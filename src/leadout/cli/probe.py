@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leadout.cli.options import Flag, Group, takes
-from leadout.cli.output import note, print_json, table_console
+from leadout.cli.output import note, print_json, print_table
 from leadout.errors import InputError
 from leadout.probe.options import ProbeOptions
 
@@ -107,10 +107,10 @@ def print_report(report: ProbeReport) -> None:
     note(f"{of} at {report.url}" + (f", model {report.model}" if report.model else ""))
     table = Table(box=None, pad_edge=False)
     for heading in ("part", "result", "evidence"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading)
     for row in report.rows():
         table.add_row(*row)
-    table_console().print(table)
+    print_table(table)
     for each in report.findings:
         remedy = f"; {each.remedy}" if each.remedy else ""
         print(f"{each.level} [{each.name}]: {each.text}{remedy}")

@@ -8,7 +8,7 @@ import typer
 
 from leadout.cli.flags import CHOICE, DRAFT_MODEL, MODEL, Choice, DraftModelOptions, check_draft_flags
 from leadout.cli.options import Flag, Group, Target, takes
-from leadout.cli.output import note, print_json, table_console
+from leadout.cli.output import note, print_json, print_table
 from leadout.errors import InputError
 from leadout.models.options import GgufOptions
 from leadout.proof.prove import ProofOptions
@@ -112,7 +112,7 @@ def _print(report: ProofReport) -> None:
     note(f"{report.target} through {report.provider}, draft {report.drafter}, k = {report.options.k}")
     table = Table(box=None, pad_edge=False)
     for heading in ("part", "result", "evidence"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading)
     for name, part in (("greedy", report.greedy), ("seeded", report.seeded)):
         table.add_row(
             name,
@@ -131,7 +131,7 @@ def _print(report: ProofReport) -> None:
         table.add_row(
             f"width {width.width}", same + leak, f"{width.n_flips} of {width.n_rows} argmaxes differ"
         )
-    table_console().print(table)
+    print_table(table)
     for fault in report.faults:
         print(f"fault: {fault}")
     print(f"lossless: {'yes' if report.is_lossless else 'no'}")

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from leadout.cli.output import note
 from leadout.engine.events import Event, Finished, Origin, Token
-from leadout.engine.result import Result
+from leadout.engine.result import Result, speculation_of
 
 COLOURS: Mapping[Origin, str] = MappingProxyType(
     {"accepted": "green", "corrected": "bold red", "bonus": "bold blue", "plain": ""}
@@ -99,8 +99,10 @@ def has_colour(console: Console) -> bool:
     return console.color_system is not None and not console.no_color
 
 
-def print_legend(stream: TextIO) -> None:
-    """Say on standard error what the colours or marks of answers on `stream` stand for."""
+def print_legend(stream: TextIO, results: Sequence[Result]) -> None:
+    """Say on standard error what the colours or marks on `stream` stand for, if these answers have any."""
+    if not any(result.usage.drafted for result in results):
+        return
     if has_colour(Console(file=stream)):
         legend = Text(" ").join(Text(origin, style=style) for origin, style in COLOURS.items())
         Console(stderr=True, highlight=False).print(legend)
@@ -116,7 +118,7 @@ def closing_line(results: Sequence[Result]) -> str:
     seconds = sum(u.decode_seconds for u in usages)
     after_first = tokens - sum(u.completion_tokens > 0 for u in usages)
     cached, prompt = usages[0].cached_tokens, usages[0].prompt_tokens
-    speculation = results[-1].speculation
+    speculation = speculation_of(results)
     parts = [f"{tokens} tokens"]
     if after_first > 0 and seconds > 0:
         parts.append(f"{after_first / seconds:.1f} tok/s")

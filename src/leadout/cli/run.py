@@ -88,8 +88,6 @@ def run(
         if not quiet:
             announce(engine)
         printer = None if json else AnswerPrinter(sys.stdout, n=params.n, show_drafts=show_drafts)
-        if show_drafts and not quiet:
-            print_legend(sys.stdout)
         results, is_stopped = follow(engine, events, params, printer.show if printer else show_nothing)
         if not is_stopped:
             _write_receipt(receipt, engine, asked, params, results, has_prompt=receipt_prompt)
@@ -98,6 +96,8 @@ def run(
     else:
         print_json({**_as_json(results), "notes": list(engine.notes)})
     if not quiet:
+        if show_drafts:
+            print_legend(sys.stdout, results)
         note(closing_line(results))
     if is_stopped:
         raise typer.Exit(STOPPED)

@@ -115,7 +115,7 @@ def serve(
     except ImportError as error:
         raise InputError(
             f"serving needs more packages ({error.name} is missing); "
-            "in leadout's checkout: pip install '.[serve]'"
+            "install them with: pip install 'leadout[serve]'"
         ) from error
     server = replace(server, api_keys=(*_key_of(api_key_env), *_keys_in(api_key_file)))
     is_one = len(targets or ()) == 1 and models is None

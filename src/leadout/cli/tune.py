@@ -8,7 +8,8 @@ import typer
 
 from leadout.cli.flags import MODEL
 from leadout.cli.options import Target, takes
-from leadout.cli.output import note, print_json, table_console
+from leadout.cli.output import note, print_json, print_table
+from leadout.folders import cache_folder
 from leadout.models.options import GgufOptions
 
 if TYPE_CHECKING:
@@ -59,13 +60,13 @@ def tune(
 
 
 def _print(report: TuneReport) -> None:
-    console = table_console()
     for table in (_targets(report), _drafts(report), _pairs(report)):
         if table.row_count:
-            console.print(table)
+            print_table(table)
     for failure in report.failures:
         note(f"left out: {failure}")
     print(f"chosen: {report.choice.reason}")
+    print(f"kept in {cache_folder() / 'tuned'} and used from now on; undone by: leadout cache rm tuned")
 
 
 def _targets(report: TuneReport) -> Table:
@@ -108,5 +109,5 @@ def _table(*headings: str) -> Table:
 
     table = Table(box=None, pad_edge=False)
     for heading in headings:
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading)
     return table

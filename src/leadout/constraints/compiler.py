@@ -85,7 +85,8 @@ def _tokenizer_of(vocab: Vocabulary) -> LLTokenizer:
         from llguidance import LLTokenizer, TokenizerWrapper
     except ImportError as error:
         raise ProviderError(
-            "answers in a certain form need the package llguidance; install it with: pip install llguidance"
+            "answers in a certain form need the package llguidance; "
+            "install it with: pip install 'leadout[constraints]'"
         ) from error
     words = _Words(vocab)
     return LLTokenizer(

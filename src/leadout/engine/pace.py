@@ -174,7 +174,8 @@ class PacedSchedule(Schedule):
         books, refusal = request.books, request.refusal
         self._memory.answered(books.n_tokens)
         self._books.close(books)
-        if not refusal.drafter or books.n_tokens - books.n_when_drafted < _N_QUIET:
+        has_ended = not books.n_when_drafted or books.n_tokens - books.n_when_drafted >= _N_QUIET
+        if not refusal.drafter or not has_ended:
             return None
         return Ending(n_tokens=books.n_when_drafted, reason=refusal.reason)
 

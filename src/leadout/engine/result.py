@@ -288,6 +288,11 @@ class ResultFold:
         )
 
 
+def speculation_of(results: Sequence[Result]) -> Speculation:
+    """How the answers to a request were decoded: as the first that was drafted for, or else as the first."""
+    return next((each for each in results if each.usage.drafted), results[0]).speculation
+
+
 def collect(events: Iterable[Event], provenance: Provenance, *, has_logprobs: bool = False) -> list[Result]:
     """Fold the events of all answers of a request into results, by index."""
     folds: dict[int, ResultFold] = {}

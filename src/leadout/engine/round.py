@@ -179,7 +179,11 @@ class Rounds:
             if k > 0
         ]
         drafted = iter(self._drafting.propose(asking, requests))
-        return [self._cut(next(drafted), k) if k > 0 else NO_PROPOSAL for k in wanted]
+        proposals = [self._cut(next(drafted), k) if k > 0 else NO_PROPOSAL for k in wanted]
+        for session, k, proposal in zip(sessions, wanted, proposals, strict=True):
+            session.n_asked += k > 0
+            session.n_drafted += len(proposal.tokens)
+        return proposals
 
     def _request(self, session: Session, k: int, n_active: int) -> DraftRequest:
         state = RoundState(

@@ -52,6 +52,8 @@ class Session:
         Tokens of the prompt that were in a cache.
     n_held : int
         Leading tokens of `context` that the target's cache is known to hold.
+    n_asked, n_drafted : int
+        Rounds for which the drafter was asked, and tokens of it that were to be verified.
     finish : FinishReason or None
         Why the answer is complete, once it is.
     constraint : ConstraintState or None
@@ -78,6 +80,7 @@ class Session:
         self.n_prompt = len(self.context)
         self.cached_tokens = 0
         self.n_held = 0
+        self.n_asked = self.n_drafted = 0
         self.finish: FinishReason | None = None
         self.constraint = None if params.constraint is None else params.constraint.begin()
         self._vocab, self._n_ctx = vocab, n_ctx
@@ -159,7 +162,12 @@ class Session:
         )
 
     def finished(self) -> Finished:
-        """The closing event, with the text that was still held back."""
+        """The closing event, with the text that was still held back, and why nothing was drafted if so."""
+        if self.speculation.enabled and not self.n_drafted:
+            too_early, empty = "it ended before the first draft", "found nothing worth drafting"
+            why = f"{self.speculation.drafter} {empty}" if self.n_asked else too_early
+            reason = f"{self.speculation.reason}; nothing was drafted: {why}"
+            self.speculation = replace(self.speculation, reason=reason)
         return Finished(
             index=self.index,
             reason=self.finish or "cancelled",

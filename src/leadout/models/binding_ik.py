@@ -141,7 +141,7 @@ def _library() -> _Library:
         from ik_llama_cpp import _ctypes_api as api
     except ImportError as error:
         raise ProviderError(
-            "the ik provider needs ik-llama-cpp-python; install it with: pip install ik-llama-cpp-python"
+            "the ik provider needs ik-llama-cpp-python; install it with: pip install 'leadout[ik]'"
         ) from error
     except OSError as error:
         raise ProviderError(f"the library of ik-llama-cpp-python does not load here: {error}") from error

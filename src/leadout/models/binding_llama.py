@@ -151,7 +151,7 @@ def _library() -> _Library:
         from llama_cpp import llama_cpp as api
     except ImportError as error:
         raise ProviderError(
-            "the llama provider needs llama-cpp-python; install it with: pip install llama-cpp-python"
+            "the llama provider needs llama-cpp-python; install it with: pip install 'leadout[llama]'"
         ) from error
     except (OSError, RuntimeError) as error:
         raise ProviderError(f"the library of llama-cpp-python does not load here: {error}") from error

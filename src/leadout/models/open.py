@@ -120,8 +120,8 @@ def _open_best(header: Header, options: GgufOptions, name: str) -> GgufModel:
     has_ik, has_llama = find_spec("ik_llama_cpp") is not None, find_spec("llama_cpp") is not None
     if not has_ik and not has_llama:
         raise ProviderError(
-            "no library for GGUF files is installed; install one with: pip install ik-llama-cpp-python "
-            "(CPU, nothing to compile) or pip install llama-cpp-python (GPUs, every architecture)"
+            "no library for GGUF files is installed; install one with: pip install 'leadout[ik]' "
+            "(CPU, nothing to compile) or pip install 'leadout[llama]' (GPUs, every architecture)"
         )
     if options.n_gpu_layers != 0:
         return _open("llama", header, options, name, f"n_gpu_layers is {options.n_gpu_layers}")

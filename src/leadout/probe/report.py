@@ -175,7 +175,7 @@ def _equality(equality: Equality, *, is_idle: bool) -> tuple[str, str]:
         "different": "not plain decoding's",
         "undecided": "differs, and no probabilities tell whether by a near tie",
     }[equality.result]
-    how = {"plain side": "answers compared", "replay": "asked again one token at a time"}[equality.method]
+    how = {"plain side": "of answers compared", "replay": "asked again one at a time"}[equality.method]
     gaps = ", ".join("?" if split.gap is None else f"{split.gap:.2g}" for split in equality.splits[:5])
     return result, f"{equality.n_compared} {equality.unit} {how}" + (f"; gaps {gaps} nats" if gaps else "")
 

@@ -23,7 +23,7 @@ from leadout.server.metrics import Metrics
 from leadout.server.models import model_routes
 from leadout.server.ollama_chat import ollama_chat_routes
 from leadout.server.ollama_generate import ollama_generate_routes
-from leadout.server.ollama_models import ollama_model_routes, ollama_refused_routes
+from leadout.server.ollama_models import ollama_model_routes, refused_routes
 from leadout.server.options import ServerOptions
 from leadout.server.page_routes import PAGE_FILES, page_routes
 from leadout.server.refusal import RefusedError, refusal_of, refusal_of_form
@@ -79,7 +79,7 @@ def make_app(
         ollama_chat_routes(desk),
         ollama_generate_routes(desk),
         ollama_model_routes(registry),
-        ollama_refused_routes(),
+        refused_routes(),
         page_routes(),
     ):
         app.include_router(routes)

@@ -7,6 +7,7 @@ Only then are connections closed. A second signal ends what still runs after its
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import socket
 from asyncio import TimerHandle, Transport
@@ -21,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 Drain = Callable[[float], Awaitable[None]]
 """Takes no more requests, and ends what still runs after so many seconds; may be called again with fewer."""
 
+_LOG = logging.getLogger("leadout.server")
 _TICK_S = 0.05
 _LAST_S = 1.0  # for what was said last to reach its reader
 
@@ -61,6 +63,14 @@ class HttpServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain, then close."""
+        if n_running := len(self.server_state.tasks):
+            _LOG.info(
+                "stopping: %d requests running, up to %g s; Ctrl-C again ends at once",
+                n_running,
+                self._grace_s,
+            )
+        else:
+            _LOG.info("stopping: no requests running")
         loop = asyncio.get_running_loop()
         end = loop.time() + self._grace_s
         draining = asyncio.ensure_future(self._drain(self._grace_s))

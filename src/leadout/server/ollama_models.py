@@ -108,7 +108,7 @@ def ollama_model_routes(registry: Registry) -> APIRouter:
 
 
 def _refused_routes() -> dict[tuple[str, str], str]:
-    """Routes of Ollama that are not honoured, and why."""
+    """Routes of both interfaces that are not honoured, and why."""
     files = "models are files here, which requests do not change; use `leadout pull` and the file system"
     embeddings = "there are no embeddings here; leadout serves models that write text"
     return {
@@ -116,14 +116,15 @@ def _refused_routes() -> dict[tuple[str, str], str]:
         ("POST", "/api/copy"): files,
         ("POST", "/api/push"): files,
         ("DELETE", "/api/delete"): files,
+        ("POST", "/v1/embeddings"): embeddings,
         ("POST", "/api/embed"): embeddings,
         ("POST", "/api/embeddings"): embeddings,
     }
 
 
-def ollama_refused_routes() -> APIRouter:
+def refused_routes() -> APIRouter:
     """The routes that tell why they are not honoured."""
-    router = APIRouter(tags=["Ollama"])
+    router = APIRouter(tags=["Refused"])
     for (method, path), why in _refused_routes().items():
 
         async def refuse(why: str = why, path: str = path) -> Response:

@@ -247,9 +247,10 @@ def named(name: str, known: Collection[str]) -> str:
 
 def unknown_model(name: str, known: Sequence[str]) -> RefusedError:
     """The 404 for a model that is not there."""
+    hint = "; `leadout serve --name NAME` renames it" if len(known) == 1 else ""
     return RefusedError(
         404,
-        f"there is no model {shown(name)} here; there is {', '.join(known) or 'none'}",
+        f"there is no model {shown(name)} here; there is {', '.join(known) or 'none'}{hint}",
         param="model",
         code="model_not_found",
     )

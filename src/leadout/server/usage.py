@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from leadout.engine.result import speculation_of
 from leadout.server.reply import End
 
 
@@ -44,9 +45,9 @@ def speculation(ends: Sequence[End]) -> dict[str, object]:
     """Whether, with what and how well drafts were made.
 
     ``estimated_speedup`` is the predicted time of plain decoding over the time that was taken, for the same
-    tokens; null where nothing was predicted, and ``basis`` says why.
+    tokens; null where nothing was drafted or predicted, and ``basis`` says why.
     """
-    state = ends[0].result.speculation
+    state = speculation_of([end.result for end in ends])
     usages = [end.result.usage for end in ends]
     drafted, accepted = sum(each.drafted for each in usages), sum(each.accepted for each in usages)
     passes, tokens = (
@@ -55,9 +56,11 @@ def speculation(ends: Sequence[End]) -> dict[str, object]:
     )
     plain_s = sum(end.result.outlook.plain_s for end in ends)
     actual_s = sum(end.result.outlook.actual_s for end in ends)
-    is_known = plain_s > 0 and actual_s > 0
+    is_known = drafted > 0 and plain_s > 0 and actual_s > 0
     if is_known:
         basis = "plain passes as measured on this machine, against the time these rounds took"
+    elif state.enabled and not drafted:
+        basis = "none: nothing was drafted"
     elif state.enabled:
         basis = "unknown: this schedule does not predict what plain decoding would take"
     else:
