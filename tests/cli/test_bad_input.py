@@ -44,7 +44,7 @@ def test_draft_with_another_vocabulary_drafts_over_a_bridge_and_says_so(folder, 
 
 
 def test_prompt_longer_than_the_context_gives_both_numbers(tiny):
-    done = leadout("run", tiny, "--raw", "-p", "a b c d e f " * 20, "--ctx", "16")
+    done = leadout("run", tiny, "--draft", "none", "--raw", "-p", "a b c d e f " * 20, "--ctx", "16")
     assert_one_line(done, 2, "the prompt has 222 tokens", "a context of 16")
 
 
@@ -75,15 +75,21 @@ def test_wrong_value_says_what_is_allowed(tiny, arguments, said):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--draft-ctx", "64"), "--draft-ctx can only be given with a draft model, but --draft is none"),
+        (
+            ("--draft", "none", "--draft-ctx", "64"),
+            "--draft-ctx can only be given with a draft model, but --draft is none",
+        ),
         (
             ("--draft", "ngram", "--draft-threads", "1", "--draft-kv-type-v", "f32"),
             "--draft-threads, --draft-kv-type-v can only be given with a draft model, but --draft is ngram",
         ),
         (("--draft", "ngram", "--draft-gpu-layers", "0"), "--draft-gpu-layers can only"),
-        (("--draft-kv-type-k", "f16"), "--draft-kv-type-k can only"),
-        (("-k", "8"), "-k can only be given with drafts, but --draft is none"),
-        (("-k", "8", "--schedule", "step"), "-k, --schedule can only be given with drafts"),
+        (("--draft", "none", "--draft-kv-type-k", "f16"), "--draft-kv-type-k can only"),
+        (("--draft", "none", "-k", "8"), "-k can only be given with drafts, but --draft is none"),
+        (
+            ("--draft", "none", "-k", "8", "--schedule", "step"),
+            "-k, --schedule can only be given with drafts",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
