@@ -153,7 +153,10 @@ def test_the_sentence_says_what_to_do_and_why(speedup, lookups, advice, said):
 
 
 def test_reasons_are_named_where_they_are_known():
-    assert "only 31% of its guesses are right" in decide(1.0, 1.0, agreement=0.31, cost_ratio=0.1).sentence
+    assert (
+        "only 31% of the draft's tokens are what the target says"
+        in decide(1.0, 1.0, agreement=0.31, cost_ratio=0.1).sentence
+    )
     assert decide_lookups(1.3).sentence == "No draft model: lookups alone are predicted to give 1.30x."
     assert decide_lookups(1.0).sentence.startswith("This target is too small to gain")
 
