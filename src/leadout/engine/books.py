@@ -18,6 +18,9 @@ LOSS_BY_DRAFTS = 0.06
 """The same with a draft model that has read the text. It tells for every token how sure it is, so what it may
 gain is known better than with lookups, and one bad round, which costs more, should not end it."""
 
+LOSS_BY_TRIALS = 0.03
+"""The same with what is tried only to learn, such as a model that has to read the text for it."""
+
 _CREDIT = 0.1
 _RATE_KEEP = 0.97  # per round
 _BELIEVED = 1.15  # how far off a predicted time may be
@@ -100,9 +103,11 @@ class Books:
         """What a draft of a model that has read the text may lose beyond that."""
         return (LOSS_BY_DRAFTS - LOSS) * (request.spent_s + left_s)
 
-    def budget_s(self, left_s: float) -> float:
-        """What may be lost on purpose, to learn."""
-        return self.exploration * (self.spent_s + left_s) - self.explored_s
+    def budget_s(self, request: RequestBooks, left_s: float) -> float:
+        """What may be lost on purpose, to learn: not much more in one request than on average."""
+        in_all_s = self.exploration * (self.spent_s + left_s) - self.explored_s
+        more_s = (LOSS_BY_TRIALS - LOSS) * (request.spent_s + left_s)
+        return min(in_all_s, self.allowance_s(request, left_s) + more_s)
 
     def add(self, outcome: Round, judge: PacedJudge | None, n_active: int) -> None:
         """One more round; what was tried only to learn is charged to the budget."""

@@ -115,6 +115,7 @@ class PacedSchedule(Schedule):
         left = expected_left(state.position, state.n_left, self._memory.usual_length)
         left_s = left * costs.plain_s() / n_active
         allowance_s = n_active * self._books.allowance_s(books, left_s)
+        draft_allowance_s = allowance_s + n_active * self._books.more_for_drafts_s(books, left_s)
         outlook = Outlook(
             state=state,
             costs=costs,
@@ -122,8 +123,8 @@ class PacedSchedule(Schedule):
             n_left=left,
             tokens_per_round=books.tokens_per_round,
             allowance_s=allowance_s,
-            draft_allowance_s=allowance_s + n_active * self._books.more_for_drafts_s(books, left_s),
-            budget_s=min(n_active * self._books.budget_s(left_s), allowance_s),
+            draft_allowance_s=draft_allowance_s,
+            budget_s=n_active * self._books.budget_s(books, left_s),
             margin=_MARGIN if books.n_since_plain < _N_UNSEEN else _MARGIN_UNSEEN,
         )
         request.judge = PacedJudge(outlook, request.beliefs)
