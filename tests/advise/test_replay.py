@@ -206,7 +206,7 @@ def test_a_useless_draft_is_not_recommended():
     found = predict(TargetRecord(answers=answers, costs=FLAT), draft)
     verdict = verdict_of(found)
     assert verdict.advice == "plain"
-    assert "only 0% of its guesses are right" in verdict.sentence
+    assert "only 0% of the draft's tokens are what the target says" in verdict.sentence
 
 
 def test_without_answers_nothing_is_predicted():
