@@ -40,7 +40,7 @@ def pair(request, tiny):
 
 
 @given(steps=steps)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_slots_always_equal_a_fresh_cache(pair, steps):
     model, judge = pair
     held = [[] for _ in range(N_SLOTS)]

@@ -34,6 +34,8 @@ class Facts:
         What a slot holds.
     can_share : bool
         True when several slots in one context give right logits.
+    reuses_entries : bool
+        True when entries beyond a sliding window, which no next token can see, are given to other tokens.
     """
 
     provider: str
@@ -48,6 +50,7 @@ class Facts:
     n_threads: int
     memory: Memory
     can_share: bool
+    reuses_entries: bool
     bos: int | None
     eos: int | None
     adds_bos: bool

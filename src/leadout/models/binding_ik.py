@@ -221,6 +221,7 @@ def _facts(library: _Library, model: int, architecture: str, options: GgufOption
         n_threads=options.n_threads or usable_cores(),
         memory="attention",
         can_share=False,
+        reuses_entries=False,
         bos=bos if bos >= 0 else None,
         eos=eos if eos >= 0 else None,
         adds_bos=adds_bos,

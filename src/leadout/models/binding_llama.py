@@ -211,6 +211,7 @@ def _facts(library: _Library, model: int, vocab: int, architecture: str, options
         n_threads=options.n_threads or usable_cores(),
         memory=memory,
         can_share=True,
+        reuses_entries=True,  # in a cache of full size, too
         bos=bos if bos >= 0 else None,
         eos=eos if eos >= 0 else None,
         adds_bos=api.llama_vocab_get_add_bos(vocab),

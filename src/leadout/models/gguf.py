@@ -119,6 +119,7 @@ def _open_cache(binding: Binding, header: Header, options: GgufOptions, info: Mo
         n_vocab=info.n_vocab,
         can_cut=info.rollback == "cut",
         last_errors=binding.last_errors,
+        window=header.sliding_window if binding.facts.reuses_entries else 0,
     )
 
 

@@ -20,14 +20,18 @@ from leadout.models.binding import DECODED, NO_ROOM, Context
 
 @dataclass(slots=True)
 class _Slot:
-    """What a slot's cache holds; where it cannot be cut, also the state saved at a shorter length."""
+    """What a slot's cache holds; where it cannot be cut, also the state saved at a shorter length.
+
+    `reach` is the most it held when a pass began, of any slot, since it was empty.
+    """
 
     tokens: list[int] = field(default_factory=list)
     snapshot: tuple[int, bytes] | None = None
+    reach: int = 0
 
     def clear(self) -> None:
         self.tokens.clear()
-        self.snapshot = None
+        self.snapshot, self.reach = None, 0
 
 
 class _Piece(NamedTuple):
@@ -53,6 +57,9 @@ class SlotCache:
         again.
     last_errors : callable
         What the library last complained of.
+    window : int
+        Of a model with sliding windows, where the library gives the entries that no next token can see to
+        other tokens: how many it sees. They are missing where a slot is cut back beyond them. 0 for never.
     """
 
     def __init__(
@@ -64,12 +71,14 @@ class SlotCache:
         n_vocab: int,
         can_cut: bool,
         last_errors: Callable[[], str],
+        window: int = 0,
     ) -> None:
         self._context = context
         self._n_ctx = n_ctx
         self._n_vocab = n_vocab
         self._can_cut = can_cut
         self._last_errors = last_errors
+        self._window = window
         self._slots = [_Slot() for _ in range(n_slots)]
 
     def length(self, slot: int) -> int:
@@ -112,9 +121,10 @@ class SlotCache:
             self._empty(target)
             if length == 0:
                 return
-            if self._context.copy(source, target, length if self._can_cut else None):
+            is_whole = not self._has_lost(source, length)
+            if is_whole and self._context.copy(source, target, length if self._can_cut else None):
                 copied.tokens.extend(held.tokens[:length] if self._can_cut else held.tokens)
-                copied.snapshot = held.snapshot
+                copied.snapshot, copied.reach = held.snapshot, held.reach
             else:
                 self._empty(target)
                 self._decode_again(target, held.tokens[:length])
@@ -180,9 +190,12 @@ class SlotCache:
 
     def _decode(self, chunks: Sequence[Chunk], group: Sequence[_Piece]) -> int:
         batch, at = self._context.batch, 0
+        for held in self._slots:
+            held.reach = max(held.reach, len(held.tokens))
         for piece in group:
             chunk, n = chunks[piece.chunk], piece.stop - piece.start
             base = len(self._slots[chunk.slot].tokens)
+            self._slots[chunk.slot].reach = max(self._slots[chunk.slot].reach, base + piece.start)
             batch.tokens[at : at + n] = chunk.tokens[piece.start : piece.stop]
             batch.positions[at : at + n] = np.arange(base + piece.start, base + piece.stop)
             batch.slots[at : at + n] = chunk.slot
@@ -210,10 +223,18 @@ class SlotCache:
             self._empty(slot)
         elif not self._can_cut:
             self._replay(slot, length)
+        elif self._has_lost(slot, length):
+            tokens = self._slots[slot].tokens[:length]
+            self._empty(slot)
+            self._decode_again(slot, tokens)
         elif self._context.remove(slot, length) and self._context.end(slot) == length:
             del self._slots[slot].tokens[length:]
         else:
             self._give_up(slot, f"cutting slot {slot} to {length} tokens")
+
+    def _has_lost(self, slot: int, length: int) -> bool:
+        """Whether the next token after `length` ones may see entries that are not there any more."""
+        return 0 < self._window <= self._slots[slot].reach and 0 < length < self._slots[slot].reach
 
     def _replay(self, slot: int, length: int) -> None:
         """Restore the saved state, or begin anew if it is too long, and decode the tokens after it again."""
