@@ -86,11 +86,9 @@ def pick(
 def _print(picks: Picks, target: str) -> None:
     from rich.table import Table
 
-    from leadout.advise.verdict import PAYS
-
     if picks.fit:
         rows = [_row(each) for each in picks.fit]
-        n_better = sum(each.estimate.speedup >= PAYS * picks.lookups for each in picks.fit)
+        n_better = sum(each.estimate.speedup > picks.lookups for each in picks.fit)
         basis = picks.fit[0].estimate.basis
         rows.insert(n_better, ("no draft model (lookups)", f"{picks.lookups:.2f}x", basis, "", ""))
         table = Table(box=None, header_style="bold", pad_edge=False)
