@@ -77,8 +77,8 @@ def _print_table(things: list[Kept]) -> None:
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("name", no_wrap=True)
-    table.add_column("size", justify="right", no_wrap=True)
+    table.add_column("name")
+    table.add_column("size", justify="right")
     table.add_column("what")
     for each in things:
         table.add_row(each.name, _size(each), each.what)

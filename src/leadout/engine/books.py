@@ -95,19 +95,17 @@ class Books:
     explored_s: float = 0.0
     _credit_s: float = 0.0  # a share of what drafting gained in requests of late
 
-    def allowance_s(self, request: RequestBooks, left_s: float) -> float:
-        """What a round may lose at worst, where plain decoding of the rest would take `left_s`."""
-        return LOSS * (request.spent_s + left_s) + self._credit_s - request.lost_s
+    def allowance_s(self, request: RequestBooks, left_s: float, share: float = LOSS) -> float:
+        """What a round may lose at worst, where plain decoding of the rest would take `left_s`.
 
-    def more_for_drafts_s(self, request: RequestBooks, left_s: float) -> float:
-        """What a draft of a model that has read the text may lose beyond that."""
-        return (LOSS_BY_DRAFTS - LOSS) * (request.spent_s + left_s)
+        Of the time of the whole request it is this share.
+        """
+        return share * (request.spent_s + left_s) + self._credit_s - request.lost_s
 
     def budget_s(self, request: RequestBooks, left_s: float) -> float:
         """What may be lost on purpose, to learn: not much more in one request than on average."""
         in_all_s = self.exploration * (self.spent_s + left_s) - self.explored_s
-        more_s = (LOSS_BY_TRIALS - LOSS) * (request.spent_s + left_s)
-        return min(in_all_s, self.allowance_s(request, left_s) + more_s)
+        return min(in_all_s, self.allowance_s(request, left_s, LOSS_BY_TRIALS))
 
     def add(self, outcome: Round, judge: PacedJudge | None, n_active: int) -> None:
         """One more round; what was tried only to learn is charged to the budget."""

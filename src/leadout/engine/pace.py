@@ -12,7 +12,7 @@ from leadout.checks import check_number, check_whole
 from leadout.core.values import Proposal
 from leadout.drafters.base import Judge, Willing
 from leadout.engine.beliefs import RequestBeliefs, drafting
-from leadout.engine.books import Books, RequestBooks, drafting_s
+from leadout.engine.books import LOSS_BY_DRAFTS, Books, RequestBooks, drafting_s
 from leadout.engine.events import Forecast, Round
 from leadout.engine.judge import PacedJudge
 from leadout.engine.memory import Memory
@@ -114,16 +114,14 @@ class PacedSchedule(Schedule):
         books, n_active = request.books, state.n_active
         left = expected_left(state.position, state.n_left, self._memory.usual_length)
         left_s = left * costs.plain_s() / n_active
-        allowance_s = n_active * self._books.allowance_s(books, left_s)
-        draft_allowance_s = allowance_s + n_active * self._books.more_for_drafts_s(books, left_s)
         outlook = Outlook(
             state=state,
             costs=costs,
             rate=n_active * books.rate(costs.plain_s()),
             n_left=left,
             tokens_per_round=books.tokens_per_round,
-            allowance_s=allowance_s,
-            draft_allowance_s=draft_allowance_s,
+            allowance_s=n_active * self._books.allowance_s(books, left_s),
+            draft_allowance_s=n_active * self._books.allowance_s(books, left_s, LOSS_BY_DRAFTS),
             budget_s=n_active * self._books.budget_s(books, left_s),
             margin=_MARGIN if books.n_since_plain < _N_UNSEEN else _MARGIN_UNSEEN,
         )

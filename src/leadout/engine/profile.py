@@ -101,7 +101,7 @@ class Profile:
         """So many draft passes took this long, with `n_read` more tokens than one in each."""
         if n_passes < 1 or seconds <= 0:
             return
-        drift = self._drift.factor(WIDEST)
+        drift = self._draft_drift
         if self._draft is None or self._read is None:
             each = seconds / drift / (n_passes + _FIRST_READ * n_read)
             self._draft, self._read = Cost(each, 1), Cost(each * _FIRST_READ)
@@ -115,6 +115,11 @@ class Profile:
         """The rest of a round took this long."""
         seconds = min(seconds, 4 * self._fixed_s) if self._fixed_s else seconds
         self._fixed_s += _FIXED_LEARNING * (seconds - self._fixed_s)
+
+    @property
+    def _draft_drift(self) -> float:
+        """What costs of draft passes are multiplied by: as those of wide ones, arithmetic weighs in them."""
+        return self._drift.factor(WIDEST)
 
     def _widths(self, n_active: int) -> tuple[tuple[int, float], ...]:
         """What was seen with that many slots; before that, what one slot needs for as many tokens."""
@@ -133,7 +138,7 @@ class Profile:
         if self._draft is None or self._read is None:
             draft_s = _FIRST_DRAFT * self._single.table(self._drift)[0][1]
             return draft_s, _FIRST_READ * draft_s
-        drift = self._drift.factor(WIDEST)
+        drift = self._draft_drift
         return self._draft.seconds * drift, self._read.seconds * drift
 
     def _after_drift(self) -> None:
@@ -147,7 +152,7 @@ class Profile:
             widths.forget(self._drift)
         for cost in (self._draft, self._read):
             if cost is not None:
-                cost.seconds, cost.n = cost.seconds * self._drift.factor(WIDEST), 0
+                cost.seconds, cost.n = cost.seconds * self._draft_drift, 0
         self._drift, self._n_far_off = Drift(), 0
 
     def to_json(self) -> dict[str, object]:

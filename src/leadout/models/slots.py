@@ -190,12 +190,11 @@ class SlotCache:
 
     def _decode(self, chunks: Sequence[Chunk], group: Sequence[_Piece]) -> int:
         batch, at = self._context.batch, 0
-        for held in self._slots:
-            held.reach = max(held.reach, len(held.tokens))
+        if self._window:
+            self._note_reach(chunks, group)
         for piece in group:
             chunk, n = chunks[piece.chunk], piece.stop - piece.start
             base = len(self._slots[chunk.slot].tokens)
-            self._slots[chunk.slot].reach = max(self._slots[chunk.slot].reach, base + piece.start)
             batch.tokens[at : at + n] = chunk.tokens[piece.start : piece.stop]
             batch.positions[at : at + n] = np.arange(base + piece.start, base + piece.stop)
             batch.slots[at : at + n] = chunk.slot
@@ -203,6 +202,12 @@ class SlotCache:
             batch.wanted[at + n - piece.n_rows : at + n] = 1
             at += n
         return self._context.decode(at)
+
+    def _note_reach(self, chunks: Sequence[Chunk], group: Sequence[_Piece]) -> None:
+        """Remember how much every slot holds as this pass begins."""
+        begun = {chunks[piece.chunk].slot: piece.start for piece in group}
+        for slot, held in enumerate(self._slots):
+            held.reach = max(held.reach, len(held.tokens) + begun.get(slot, 0))
 
     def _take_snapshots(self, chunks: Sequence[Chunk]) -> None:
         """Save the state before tokens that may be taken back; a single token never is."""
@@ -221,12 +226,8 @@ class SlotCache:
     def _rewind(self, slot: int, length: int) -> None:
         if length == 0:
             self._empty(slot)
-        elif not self._can_cut:
+        elif not self._can_cut or self._has_lost(slot, length):
             self._replay(slot, length)
-        elif self._has_lost(slot, length):
-            tokens = self._slots[slot].tokens[:length]
-            self._empty(slot)
-            self._decode_again(slot, tokens)
         elif self._context.remove(slot, length) and self._context.end(slot) == length:
             del self._slots[slot].tokens[length:]
         else:
@@ -262,7 +263,7 @@ class SlotCache:
             if is_restored and self._context.remove(slot, base) and self._context.end(slot) == base:
                 return base
         self._context.remove(slot, 0)
-        held.snapshot = None
+        held.clear()
         return 0
 
     def _empty(self, slot: int) -> None:
