@@ -15,6 +15,7 @@ from leadout.drafters.suffix_index import (
     MAX_PLACES,
     NO_MATCH,
     SuffixIndex,
+    Tail,
 )
 from leadout.errors import InputError
 
@@ -28,7 +29,7 @@ def index_of(*texts, capacity=4096):
 
 
 def continuations(index, tail, n=1):
-    match = index.match(tuple(tail))
+    match = index.match(Tail.of(tail))
     return match.length, [index.following(place, n) for place in match.places]
 
 
@@ -62,13 +63,13 @@ def test_longest_match_and_all_its_places_are_found():
 
 def test_end_of_a_text_never_matches_itself():
     index = index_of([1, 2, 3, 1, 2])
-    assert continuations(index, index.tail, 3) == (2, [[3, 1, 2]])
-    assert index_of([1, 2, 3]).match((1, 2, 3)) == NO_MATCH
+    assert continuations(index, index.tail.tokens, 3) == (2, [[3, 1, 2]])
+    assert index_of([1, 2, 3]).match(Tail.of((1, 2, 3))) == NO_MATCH
 
 
 def test_no_context_and_no_continuation_reaches_across_texts():
     index = index_of([1, 2, 3], [4, 5, 6])
-    assert index.match((3, 4)) == index.match((2, 3)) == NO_MATCH
+    assert index.match(Tail.of((3, 4))) == index.match(Tail.of((2, 3))) == NO_MATCH
     assert continuations(index, [1, 2], 9) == (2, [[3]])
     assert continuations(index, [3, 4, 5], 9) == (2, [[6]])
 
@@ -98,7 +99,7 @@ SMALL_TEXTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=80), min
 def test_match_equals_a_search_through_all_texts(texts, tail):
     index = index_of(*texts)
     assert continuations(index, tail, 3) == searched(texts, tail, 3)
-    assert continuations(index, index.tail, 3) == searched(texts, texts[-1], 3)
+    assert continuations(index, index.tail.tokens, 3) == searched(texts, texts[-1], 3)
 
 
 @given(SMALL_TEXTS, st.integers(1, 7))
@@ -109,7 +110,7 @@ def test_longest_of_all_is_found_where_no_context_is_frequent(texts, step):
         (shared(text[:at], tail) for text in texts for at in range(1, len(text))),
         default=0,
     )
-    assert index_of(*texts).match(tuple(tail)).length == (everywhere if everywhere > 1 else 0)
+    assert index_of(*texts).match(Tail.of(tail)).length == (everywhere if everywhere > 1 else 0)
 
 
 @given(
@@ -133,9 +134,9 @@ def test_forgotten_text_is_never_returned():
         index.start()
         index.extend([1, 2, 100 + i, 3, 4])
         recent = {100 + j for j in range(i - 17, i + 1)}  # 6 places a text, at most 100 of them
-        for place in index.match((1, 2)).places:
+        for place in index.match(Tail.of((1, 2))).places:
             assert index.following(place, 1)[0] in recent
-    assert len(index.match((1, 2)).places) > 12
+    assert len(index.match(Tail.of((1, 2))).places) > 12
 
 
 def test_text_longer_than_the_index_keeps_its_end():
@@ -143,8 +144,8 @@ def test_text_longer_than_the_index_keeps_its_end():
     (kept,) = index.texts()
     assert kept == list(range(1500 - len(kept), 1500))
     assert 75 <= len(kept) <= 100
-    assert index.match(tuple(kept[:10])).length == 10
-    assert index.match(tuple(range(1000, 1010))) == NO_MATCH
+    assert index.match(Tail.of(kept[:10])).length == 10
+    assert index.match(Tail.of(range(1000, 1010))) == NO_MATCH
 
 
 @given(st.lists(st.lists(st.integers(0, 2), max_size=5), max_size=8))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadout.drafters.suffix_file import load_memory, save_memory
-from leadout.drafters.suffix_index import BYTES_PER_TOKEN
+from leadout.drafters.suffix_index import BYTES_PER_TOKEN, Tail
 from leadout.drafters.suffix_memory import N_CLIENTS, TOKENS_PER_CLIENT, SuffixMemory
 from leadout.errors import InputError
 
@@ -65,7 +65,7 @@ def test_clients_never_mix(said):
         assert together.texts(client) == memory.texts(client)
         mine, theirs = together.index(client), memory.index(client)
         if mine is not None:
-            assert mine.match((0, 1, 2)) == theirs.match((0, 1, 2))
+            assert mine.match(Tail.of((0, 1, 2))) == theirs.match(Tail.of((0, 1, 2)))
 
 
 def test_saved_memory_comes_back_and_only_the_user_can_read_it(tmp_path):

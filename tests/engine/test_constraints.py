@@ -201,9 +201,9 @@ def test_lookups_are_held_to_what_the_constraint_allows():
     asked = []
 
     class Recorded(NgramDrafter):
-        def propose(self, requests):
-            found = super().propose(requests)
-            asked.extend(found)
+        def look_up(self, request):
+            found = super().look_up(request)
+            asked.append(found)
             return found
 
     def only_zeros_and_ones(tokens):

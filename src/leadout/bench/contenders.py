@@ -123,7 +123,8 @@ class Automatic:
             )
             self._memory = Memory.of_startup(startup, name)
         model = None if models.draft is None else draft_model_of(models, emptied(models.draft))
-        drafter = HybridDrafter([SuffixDrafter(), NgramDrafter()], model)
+        suffix = SuffixDrafter.within(models.target.info.n_ctx)
+        drafter = HybridDrafter([suffix, NgramDrafter()], model)
         return Engine(models.target, drafter, schedule=PacedSchedule(self._memory), exact=self._exact)
 
 

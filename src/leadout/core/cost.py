@@ -53,6 +53,7 @@ class CostTable:
     read_s: float = 0.0
     fixed_s: float = 0.0
     _seconds: dict[int, float] = field(init=False, repr=False, compare=False)
+    _extra: dict[int, float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         is_ascending = all(a[0] < b[0] for a, b in itertools.pairwise(self.widths))
@@ -61,6 +62,7 @@ class CostTable:
         if not all(seconds > 0 for _, seconds in self.widths):
             raise InputError(f"a cost table needs seconds above 0, got {self.widths!r}")
         object.__setattr__(self, "_seconds", dict(self.widths))
+        object.__setattr__(self, "_extra", {})  # filled as it is asked for, which is often
 
     def verify_s(self, width: int) -> float:
         """Seconds of a target pass: measured, or on the line between measured neighbours.
@@ -85,7 +87,10 @@ class CostTable:
 
     def extra_s(self, k: int) -> float:
         """Seconds that k drafted tokens add to a pass."""
-        return self.verify_s(1 + k) - self.verify_s(1)
+        seconds = self._extra.get(k)
+        if seconds is None:
+            seconds = self._extra[k] = self.verify_s(1 + k) - self.verify_s(1)
+        return seconds
 
     def drafting_s(self, n_passes: int, n_unread: int = 1) -> float:
         """Seconds of that many draft passes, the first of which reads `n_unread` tokens."""

@@ -252,3 +252,17 @@ class Drafter(Protocol):
 
     def close(self) -> None:
         """Free what the drafter holds. Closing twice is allowed."""
+
+
+class Lookup(Drafter, Protocol):
+    """A drafter whose proposals cost next to nothing to make and do not depend on chance."""
+
+    def look_up(self, request: DraftRequest) -> Proposal:
+        """All that it has to say for one request, whatever that is worth, with confidences; may be empty."""
+
+
+def worthwhile(proposal: Proposal, judge: Judge) -> Proposal:
+    """What of a lookup's proposal is worth verifying."""
+    if not proposal.tokens:
+        return proposal
+    return proposal.first(judge.weigh(proposal.drafter, proposal.confidences).k)

@@ -15,13 +15,12 @@ from typing import Protocol
 
 from leadout.core.constraint import ahead
 from leadout.core.values import Distribution, Proposal
-from leadout.drafters.base import Drafter, DraftPrompt, DraftRequest, Willing
+from leadout.drafters.base import Drafter, DraftPrompt, DraftRequest, Lookup
 from leadout.drafters.forced import credited, forced, held_to
 from leadout.drafters.untried import UntriedProposals
 from leadout.errors import InputError
 
 _NOTHING = Proposal()
-_ALL = Willing()
 
 
 class DraftModel(Drafter, Protocol):
@@ -38,9 +37,8 @@ class HybridDrafter:
 
     Parameters
     ----------
-    lookups : sequence of Drafter
-        Their proposals have confidences, cost nothing to make and do not depend on chance; of equally good
-        ones the first is taken.
+    lookups : sequence of Lookup
+        Of equally good ones the first is taken.
     model : DraftModel or None
         Drafts for all slots that want it in the same passes.
 
@@ -50,17 +48,18 @@ class HybridDrafter:
         If there is no part at all.
     """
 
-    def __init__(self, lookups: Sequence[Drafter], model: DraftModel | None = None) -> None:
+    def __init__(self, lookups: Sequence[Lookup], model: DraftModel | None = None) -> None:
         self._lookups, self._model = tuple(lookups), model
         self._parts: tuple[Drafter, ...] = self._lookups if model is None else (*self._lookups, model)
         if not self._parts:
             raise InputError("a hybrid drafter needs at least one lookup or a draft model")
+        self._name = "+".join(part.name for part in self._parts)
         self._untried = UntriedProposals()
 
     @property
     def name(self) -> str:
         """The names of the parts, such as "suffix+ngram+qwen2.5-coder-0.5b"."""
-        return "+".join(part.name for part in self._parts)
+        return self._name
 
     def begin(self, slot: int, prompt: DraftPrompt) -> None:
         """Tell every part."""
@@ -83,8 +82,12 @@ class HybridDrafter:
 
     def blocked(self, slot: int) -> str:
         """Why none of the parts can draft for `slot` any more, or ""."""
-        reasons = [part.blocked(slot) for part in self._parts]
-        return "; ".join(reasons) if all(reasons) else ""
+        reasons: list[str] = []
+        for part in self._parts:
+            if not (reason := part.blocked(slot)):
+                return ""
+            reasons.append(reason)
+        return "; ".join(reasons)
 
     def limited(self, slot: int) -> str:
         """Why some of the parts cannot draft for `slot` any more while others can, or ""."""
@@ -134,12 +137,11 @@ class HybridDrafter:
 
     def _look_up(self, requests: Sequence[DraftRequest]) -> list[list[Proposal]]:
         """For each request what is certain, and all that lookups propose, as far as constraints allow it."""
-        sure = [forced(request) for request in requests]
-        found = [[each] for each in sure]
-        asked = [replace(request, judge=_ALL) for request in requests]
-        for lookup in self._lookups:
-            for at, proposal in enumerate(lookup.propose(asked)):
-                found[at].append(credited(held_to(requests[at], proposal), sure[at]))
+        found = []
+        for request in requests:
+            sure = forced(request)
+            proposals = [held_to(request, lookup.look_up(request)) for lookup in self._lookups]
+            found.append([sure, *(credited(proposal, sure) for proposal in proposals)])
         return found
 
     def _best_of(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leadout.core.values import Proposal
-from leadout.drafters.base import DraftPrompt, DraftRequest
+from leadout.drafters.base import DraftPrompt, DraftRequest, worthwhile
 from leadout.drafters.belief import belief
 from leadout.errors import InputError
 
@@ -126,19 +126,18 @@ class NgramDrafter:
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
         """Continuations of the longest, latest matches, as far as they are worth it; may be empty."""
-        return [self._continue(request) for request in requests]
+        return [worthwhile(self.look_up(request), request.judge) for request in requests]
 
-    def _continue(self, request: DraftRequest) -> Proposal:
+    def look_up(self, request: DraftRequest) -> Proposal:
+        """The continuation of the longest, latest match."""
         match = self._indexes[request.slot].match()
         if match is None or request.k == 0:
             return Proposal(drafter=self.name)
-        context, period = request.context, len(request.context) - match.at
-        confidences = _confidences(match, context, request.k)
-        k = request.judge.weigh(self.name, confidences).k
+        context, period, k = request.context, len(request.context) - match.at, request.k
         tokens = list(context[match.at : match.at + min(k, period)])
         while len(tokens) < k:
             tokens.append(tokens[-period])
-        return Proposal(tokens=tuple(tokens), drafter=self.name, confidences=confidences[:k])
+        return Proposal(tokens=tuple(tokens), drafter=self.name, confidences=_confidences(match, context, k))
 
     def observe(self, slot: int, committed: Sequence[int]) -> None:
         """Index what was committed."""

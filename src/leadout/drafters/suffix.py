@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leadout.core.values import Proposal
-from leadout.drafters.base import DraftPrompt, DraftRequest
+from leadout.drafters.base import DraftPrompt, DraftRequest, worthwhile
 from leadout.drafters.belief import belief
-from leadout.drafters.suffix_index import SuffixIndex
+from leadout.drafters.suffix_index import MIN_CAPACITY, SuffixIndex
 from leadout.drafters.suffix_memory import SuffixMemory
 from leadout.errors import InputError
 
@@ -112,6 +112,11 @@ class SuffixDrafter:
         self._capacity, self._min_score = tokens_per_request, min_score
         self._texts: dict[int, _Text] = {}
 
+    @classmethod
+    def within(cls, n_ctx: int) -> SuffixDrafter:
+        """One for texts of at most `n_ctx` tokens; no more memory is touched than these need."""
+        return cls(tokens_per_request=max(MIN_CAPACITY, min(n_ctx, TOKENS_PER_REQUEST)))
+
     @property
     def name(self) -> str:
         """The name in reports."""
@@ -127,16 +132,16 @@ class SuffixDrafter:
         index = SuffixIndex(self._capacity)
         index.extend(prompt.ids[-self._capacity :])
         self._memory.use(prompt.client)
-        self._texts[slot] = _Text(client=prompt.client, index=index, lead=index.tail, answer=[])
+        self._texts[slot] = _Text(client=prompt.client, index=index, lead=index.tail.tokens, answer=[])
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Proposal]:
         """Continuations of the longest matches, as far as they are worth it; may be empty."""
-        return [self._continue(request) for request in requests]
+        return [worthwhile(self.look_up(request), request.judge) for request in requests]
 
-    def _continue(self, request: DraftRequest) -> Proposal:
+    def look_up(self, request: DraftRequest) -> Proposal:
+        """The continuation of the longest match, as far as its score carries."""
         guess = self._guess(self._texts[request.slot], request.k)
-        k = request.judge.weigh(self.name, guess.confidences).k if guess.tokens else 0
-        return Proposal(tokens=guess.tokens[:k], drafter=self.name, confidences=guess.confidences[:k])
+        return Proposal(tokens=guess.tokens, drafter=self.name, confidences=guess.confidences)
 
     def _guess(self, text: _Text, k: int) -> Guess:
         tail = text.index.tail

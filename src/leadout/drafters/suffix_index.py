@@ -50,6 +50,29 @@ class Match:
 NO_MATCH = Match()
 
 
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The end of a text, and what its contexts are looked up by.
+
+    Parameters
+    ----------
+    tokens : tuple of int
+        At most MAX_MATCH.
+    hashes : tuple of int
+        Of the context of each length in `LEVELS` that is there.
+    """
+
+    tokens: tuple[int, ...] = ()
+    hashes: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, tokens: Sequence[int]) -> Tail:
+        """The end of these."""
+        end = tuple(tokens[-MAX_MATCH:])
+        n = len(end)
+        return cls(end, tuple([hash(end[-size:]) for size in LEVELS if size <= n]))
+
+
 class SuffixIndex:
     """Texts, one after the other, and where their contexts occur; the oldest tokens are forgotten when full.
 
@@ -81,7 +104,7 @@ class SuffixIndex:
         ]
         self._size = 0
         self._run = 0  # tokens of the last text that are still here
-        self._tail: tuple[int, ...] = ()
+        self._tail = Tail()
 
     @staticmethod
     def check(capacity: int) -> None:
@@ -99,37 +122,35 @@ class SuffixIndex:
         return self._token_array.nbytes + self._head_array.nbytes + self._link_array.nbytes
 
     @property
-    def tail(self) -> tuple[int, ...]:
-        """The end of the last text, at most MAX_MATCH tokens."""
+    def tail(self) -> Tail:
+        """The end of the last text."""
         return self._tail
 
     def start(self) -> None:
         """Begin another text."""
         self._append(_BOUNDARY)
-        self._run, self._tail = 0, ()
+        self._run, self._tail = 0, Tail()
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Append tokens, each in 0..MAX_TOKEN, to the last text; O(len(tokens))."""
         for token in tokens:
             self._append(token)
             self._run += 1
-            self._tail = (*self._tail, token)[-MAX_MATCH:]
+            self._tail = Tail.of((*self._tail.tokens, token))
 
-    def match(self, tail: tuple[int, ...]) -> Match:
-        """The longest match of the end of `tail`, of which the last MAX_MATCH tokens count.
+    def match(self, tail: Tail) -> Match:
+        """The longest match of the end of a text.
 
         Looked at are the latest MAX_PLACES occurrences of the longest context of `LEVELS` that occurred; the
         longest match among them is found, and all places of that length.
         """
-        tail = tail[-MAX_MATCH:]
-        for size, heads, links in reversed(self._levels):
-            if size > len(tail):
+        for level in reversed(range(len(tail.hashes))):
+            size, heads, links = self._levels[level]
+            latest = heads[tail.hashes[level] % self._capacity]
+            if not latest:
                 continue
-            context = tail[-size:]
-            lengths = {
-                at: self._length(tail, at, size)
-                for at in self._chain(context, heads[hash(context) % self._capacity], links)
-            }
+            context = tail.tokens[-size:]
+            lengths = {at: self._length(tail.tokens, at, size) for at in self._chain(context, latest, links)}
             if lengths:
                 longest = max(lengths.values())
                 places = [at for at, length in lengths.items() if length == longest]
@@ -158,10 +179,10 @@ class SuffixIndex:
             self._forget(self._capacity // 4)
         at = self._size
         if token != _BOUNDARY:
-            for size, heads, links in self._levels:
-                if size > self._run:
+            for (size, heads, links), context in zip(self._levels, self._tail.hashes, strict=False):
+                if size > self._run:  # forgotten in part
                     break
-                bucket = hash(self._tail[-size:]) % self._capacity
+                bucket = context % self._capacity
                 links[at] = heads[bucket]
                 heads[bucket] = at
         self._tokens[at] = token

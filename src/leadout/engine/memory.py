@@ -75,7 +75,7 @@ class Memory:
 
     def acceptance_of(self, drafter: str) -> AcceptanceModel:
         """What lasts of this drafter; where nothing is known, it is taken at its word."""
-        return self.acceptance.get(drafter, AcceptanceModel())
+        return self.acceptance.get(drafter) or AcceptanceModel()
 
     def confidences_of(self, drafter: str) -> Confidences:
         """How sure this drafter was of late."""

@@ -97,6 +97,10 @@ class ScriptedDrafter:
             raise RuntimeError(f"propose {self._calls} failed, as it was told to")
         return [self._one(request) for request in requests]
 
+    def look_up(self, request: DraftRequest) -> Proposal:
+        """What it proposes to one request alone."""
+        return self.propose([request])[0]
+
     def _one(self, request: DraftRequest) -> Proposal:
         if list(request.context) != self.told[request.slot]:
             raise BrokenPromise(
