@@ -174,6 +174,26 @@ def test_memory_is_52_bytes_per_token_of_capacity_however_much_is_indexed():
     assert full - empty < 10_000
 
 
+@pytest.mark.parametrize("capacity", [4, 100, 2048, 2049, 10_001, 16_384])
+def test_memory_grows_with_the_text_up_to_the_capacity_and_no_match_is_lost(capacity):
+    source = random.Random(capacity)
+    index, text = SuffixIndex(capacity), []
+    assert index.n_bytes <= min(capacity, 2048) * BYTES_PER_TOKEN
+    while len(text) < capacity - 1:
+        new = [source.randrange(200) for _ in range(max(1, capacity // 7))][: capacity - 1 - len(text)]
+        text += new
+        index.extend(new)
+        assert index.n_bytes <= max(2048, 2 * len(text)) * BYTES_PER_TOKEN
+        assert list(index.texts()) == [text]
+        for _ in range(3):
+            at = source.randrange(len(text))
+            tail = text[max(0, at - source.randrange(2, 40)) : at]
+            assert continuations(index, tail, 3) == searched([text], tail, 3)
+    index.extend(text[:2])
+    assert index.n_bytes <= capacity * BYTES_PER_TOKEN
+    assert len(index) <= capacity
+
+
 def operations(work):
     """How many bytecode instructions `work` executes."""
     count = 0

@@ -123,8 +123,7 @@ class Automatic:
             )
             self._memory = Memory.of_startup(startup, name)
         model = None if models.draft is None else draft_model_of(models, emptied(models.draft))
-        suffix = SuffixDrafter.within(models.target.info.n_ctx)
-        drafter = HybridDrafter([suffix, NgramDrafter()], model)
+        drafter = HybridDrafter([SuffixDrafter(), NgramDrafter()], model)
         return Engine(models.target, drafter, schedule=PacedSchedule(self._memory), exact=self._exact)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from leadout.core.values import Proposal
 from leadout.drafters.base import DraftPrompt, DraftRequest, worthwhile
 from leadout.drafters.belief import belief
-from leadout.drafters.suffix_index import MIN_CAPACITY, SuffixIndex
+from leadout.drafters.suffix_index import SuffixIndex
 from leadout.drafters.suffix_memory import SuffixMemory
 from leadout.errors import InputError
 
@@ -88,7 +88,7 @@ class SuffixDrafter:
     memory : SuffixMemory or None
         Where answers are kept when their requests end; None makes one of the default size.
     tokens_per_request : int >= 4
-        Of a longer text the oldest tokens are not looked at; 52 bytes each while the request runs.
+        Of a longer text the oldest tokens are not looked at; up to 104 bytes each while the request runs.
     min_score : float in 0..1
         How probable a proposal must be to stand whole.
 
@@ -111,11 +111,6 @@ class SuffixDrafter:
         self._memory = SuffixMemory() if memory is None else memory
         self._capacity, self._min_score = tokens_per_request, min_score
         self._texts: dict[int, _Text] = {}
-
-    @classmethod
-    def within(cls, n_ctx: int) -> SuffixDrafter:
-        """One for texts of at most `n_ctx` tokens; no more memory is touched than these need."""
-        return cls(tokens_per_request=max(MIN_CAPACITY, min(n_ctx, TOKENS_PER_REQUEST)))
 
     @property
     def name(self) -> str:

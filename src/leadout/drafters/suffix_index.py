@@ -2,7 +2,8 @@
 
 An index of chained hashes, as LZ77 compressors use them: for contexts of 2, 4, 8, .. 64 tokens, `heads` has
 the latest place with that hash and `links` leads from each place to the one before it. Everything lies in
-arrays whose size is fixed at the start, and no step depends on how much is indexed. Knows no drafting.
+arrays that are doubled until they have the size that was allowed, and no other step depends on how much is
+indexed. Knows no drafting.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ BYTES_PER_TOKEN = 4 * (1 + 2 * len(LEVELS))
 MIN_CAPACITY = 4
 MAX_TOKEN = 2**31 - 1
 
+_FIRST_ROOM = 2048  # tokens; a page of memory that was never touched costs more than a token
 _BOUNDARY = -1  # stands before each text, and is no token
 _MAX_STEPS = 4 * MAX_PLACES  # along one chain, places of other contexts with the same hash included
 
@@ -82,7 +84,8 @@ class SuffixIndex:
     Parameters
     ----------
     capacity : int >= 4
-        Most tokens that are kept, one per text included; the index takes `BYTES_PER_TOKEN` for each.
+        Most tokens that are kept, one per text included; when full the index takes `BYTES_PER_TOKEN` for
+        each.
 
     Raises
     ------
@@ -93,15 +96,11 @@ class SuffixIndex:
     def __init__(self, capacity: int) -> None:
         self.check(capacity)
         self._capacity = capacity
-        self._token_array = np.zeros(capacity, dtype=np.int32)
-        self._head_array = np.zeros((len(LEVELS), capacity), dtype=np.int32)
-        self._link_array = np.zeros((len(LEVELS), capacity), dtype=np.int32)
-        # single items of a memoryview are read and written several times faster than those of an array
-        self._tokens = self._token_array.data
-        self._levels = [
-            (size, heads.data, links.data)
-            for size, heads, links in zip(LEVELS, self._head_array, self._link_array, strict=True)
-        ]
+        self._room = self._n_buckets = capacity >> max(0, (capacity - 1) // _FIRST_ROOM).bit_length()
+        self._token_array = np.zeros(self._room, dtype=np.int32)
+        self._head_array = np.zeros((len(LEVELS), self._n_buckets), dtype=np.int32)
+        self._link_array = np.zeros((self._room, len(LEVELS)), dtype=np.int32)
+        self._view()
         self._size = 0
         self._run = 0  # tokens of the last text that are still here
         self._tail = Tail()
@@ -146,7 +145,7 @@ class SuffixIndex:
         """
         for level in reversed(range(len(tail.hashes))):
             size, heads, links = self._levels[level]
-            latest = heads[tail.hashes[level] % self._capacity]
+            latest = heads[tail.hashes[level] % self._n_buckets]
             if not latest:
                 continue
             context = tail.tokens[-size:]
@@ -177,12 +176,14 @@ class SuffixIndex:
     def _append(self, token: int) -> None:
         if self._size == self._capacity:
             self._forget(self._capacity // 4)
+        elif self._size == self._room:
+            self._grow()
         at = self._size
         if token != _BOUNDARY:
             for (size, heads, links), context in zip(self._levels, self._tail.hashes, strict=False):
                 if size > self._run:  # forgotten in part
                     break
-                bucket = context % self._capacity
+                bucket = context % self._n_buckets
                 links[at] = heads[bucket]
                 heads[bucket] = at
         self._tokens[at] = token
@@ -211,7 +212,27 @@ class SuffixIndex:
         self._size -= n
         self._run = min(self._run, self._size)
         self._token_array[: self._size] = self._token_array[n:]
-        self._link_array[:, : self._size] = self._link_array[:, n:]
+        self._link_array[: self._size] = self._link_array[n:]
         for places in (self._head_array, self._link_array):
             np.subtract(places, n, out=places)
             np.maximum(places, 0, out=places)
+
+    def _grow(self) -> None:
+        """Twice the room. Each bucket becomes two, which share what was in it."""
+        n_buckets, self._room = self._n_buckets * 2, self._n_buckets * 2
+        if 2 * self._room > self._capacity:
+            self._room = self._capacity
+        n_more = self._room - len(self._token_array)
+        self._token_array = np.concatenate((self._token_array, np.zeros(n_more, dtype=np.int32)))
+        self._link_array = np.concatenate((self._link_array, np.zeros((n_more, len(LEVELS)), dtype=np.int32)))
+        self._head_array = np.concatenate((self._head_array, self._head_array), axis=1)
+        self._n_buckets = n_buckets
+        self._view()
+
+    def _view(self) -> None:
+        # single items of a memoryview are read and written several times faster than those of an array
+        self._tokens = self._token_array.data
+        self._levels = [
+            (size, self._head_array[level].data, self._link_array[:, level].data)
+            for level, size in enumerate(LEVELS)
+        ]

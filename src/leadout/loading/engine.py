@@ -135,12 +135,11 @@ def _drafter(draft: str | Path | None, models: LoadedModels, *, lookups: bool) -
     """What drafts, by the word or the model that was asked for."""
     if draft is None or is_word(draft, "none"):
         return None
-    suffix = SuffixDrafter.within(models.target.info.n_ctx)
     if is_word(draft, "suffix"):
-        return HybridDrafter([suffix])
+        return HybridDrafter([SuffixDrafter()])
     if is_word(draft, "ngram"):
         return HybridDrafter([NgramDrafter()])
     model = None if models.draft is None else draft_model_of(models)
     if model is not None and not lookups:
         return HybridDrafter([], model)
-    return HybridDrafter([suffix, NgramDrafter()], model)
+    return HybridDrafter([SuffixDrafter(), NgramDrafter()], model)
