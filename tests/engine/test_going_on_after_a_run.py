@@ -52,7 +52,7 @@ class Sure:
 def judge(costs, *, chance=0.9, ks=range(9), n_left=30.0):
     outlook = Outlook(
         state=RoundState(position=20, n_left=100, n_active=1, ks=ks), costs=costs, rate=1 / costs.plain_s(),
-        n_left=n_left, tokens_per_round=1.0, budget_s=0.0, allowance_s=math.inf,
+        n_left=n_left, tokens_per_round=1.0, budget_s=0.0, daring_budget_s=0.0, allowance_s=math.inf,
         draft_allowance_s=math.inf, margin=0.0,
     )  # fmt: skip
     return PacedJudge(outlook, Sure(chance))

@@ -146,6 +146,20 @@ def test_a_long_prompt_is_read_only_where_that_pays():
     assert "tokens with the draft sim would cost more than it is predicted to gain" in run.ending.reason
 
 
+def test_a_draft_that_was_unsure_of_prose_is_found_to_know_code():
+    widths = {1: 60, 2: 94, 3: 104, 4: 112, 6: 132, 8: 158, 12: 186, 16: 212}  # ms; F16, when memory is fast
+    costs = CostTable(widths=tuple((w, ms / 1000) for w, ms in widths.items()), draft_s=0.0125, read_s=0.0017)
+    speeds = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        texts = [answer(rng, 96, chance=chance) for chance in (0.5, 0.5, 0.5, 0.5, 0.97, 0.97)]
+        paced = schedule(texts[0], costs)
+        runs = [simulate(paced, told, costs, rng=rng, n_prompt=93) for told in texts]
+        speeds.append(96 * costs.verify_s(1) / runs[-1].seconds)
+        assert paced.explored <= 0.03
+    assert np.median(speeds) >= 1.6
+
+
 def test_a_request_leaves_nothing_but_learned_numbers():
     costs = table("Q8_0 ik")
 

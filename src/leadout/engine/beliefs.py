@@ -23,6 +23,7 @@ _KEEP_LONG = 0.9995  # of what lasts, per verdict
 _NEW_TEXT = 0.2  # how far a new request opens what is known
 _STALE_RATE = 0.03
 _N_STALE_ROUNDS = 16
+_N_SUREST = 2  # of the typical rows: those that daring goes by
 _N_ASKED, _N_RESTING = 8, 5  # rounds: asked in each at first; a refusal later holds for four more
 
 
@@ -51,6 +52,7 @@ class RequestBeliefs:
         self._memory = memory
         self._acceptance: dict[str, AcceptanceModel] = {}
         self._learned_at: dict[str, int] = {}  # answer length when news of a drafter came last
+        self._was_asked: set[str] = set()  # draft models, in this text
         self._missed: dict[str, float] = {}
         self._resting: dict[str, tuple[int, DraftPolicy]] = {}  # up to which round
         self._policies: dict[tuple[str, Mood], _Policy] = {}
@@ -63,7 +65,7 @@ class RequestBeliefs:
         if model is None:
             model = self._memory.acceptance_of(drafter).widened(_NEW_TEXT)
             self._acceptance[drafter] = model
-        if mood != "hopeful":
+        if mood == "fair":
             return model
         return model.widened(1 - KEEP ** (self._n_tokens - self._learned_at.get(drafter, 0)))
 
@@ -73,6 +75,10 @@ class RequestBeliefs:
             self.acceptance(proposal.drafter_of(i), "fair").predict(each, i, position).mean
             for i, each in enumerate(proposal.confidences)
         )
+
+    def is_new_to(self, drafter: str) -> bool:
+        """Whether this model was not asked yet in this text."""
+        return drafter not in self._was_asked
 
     def policy(self, drafter: str, outlook: Outlook, mood: Mood) -> DraftPolicy:
         """The policy for what is known now; one that was made for nearly the same is used again."""
@@ -105,6 +111,8 @@ class RequestBeliefs:
         self._missed[drafter] = self.missed(drafter) + course.missed
         if course.worth <= 0 and self._n_rounds >= _N_ASKED and self.resting(drafter) is None:
             self._resting[drafter] = (self._n_rounds + _N_RESTING, course.policy)
+        if course.n_rows:
+            self._was_asked.add(drafter)
         for offset, confidence in enumerate(course.confidences):
             self._memory.confidences_of(drafter).saw(course.n_given + offset, confidence)
 
@@ -145,7 +153,7 @@ class RequestBeliefs:
         """Chances of rows that stand for an equal share each, shape (n, Q)."""
         model = self.acceptance(drafter, mood)
         seen = self._memory.confidences.get(drafter) or Confidences()
-        rows = [seen.typical(0), seen.typical(1)]
+        rows = [seen.typical(offset)[-_N_SUREST if mood == "daring" else 0 :] for offset in (0, 1)]
         means, sds = model.predict_many(np.array([rows[min(offset, 1)] for offset in range(n)]), position)
         return means if mood == "fair" else np.minimum(SUREST, means + sds)
 

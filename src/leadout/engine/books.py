@@ -102,18 +102,18 @@ class Books:
         """
         return share * (request.spent_s + left_s) + self._credit_s - request.lost_s
 
-    def budget_s(self, request: RequestBooks, left_s: float) -> float:
+    def budget_s(self, request: RequestBooks, left_s: float, share: float = LOSS_BY_TRIALS) -> float:
         """What may be lost on purpose, to learn: not much more in one request than on average."""
         in_all_s = self.exploration * (self.spent_s + left_s) - self.explored_s
-        return min(in_all_s, self.allowance_s(request, left_s, LOSS_BY_TRIALS))
+        return min(in_all_s, self.allowance_s(request, left_s, share))
 
     def add(self, outcome: Round, judge: PacedJudge | None, n_active: int) -> None:
         """One more round; what was tried only to learn is charged to the budget."""
         self.spent_s += seconds_of(outcome) / n_active
         if judge is None:
             return
-        hopeful = [course for course in judge.courses.values() if course.mood == "hopeful" and course.n_rows]
-        if hopeful:
+        trials = [course for course in judge.courses.values() if course.mood != "fair" and course.n_rows]
+        if trials:
             costs = judge.outlook.costs
             lost_s = costs.extra_s(outcome.drafted) - outcome.accepted * costs.plain_s() + outcome.draft_s
             self.explored_s = max(0.0, self.explored_s + lost_s / n_active)
@@ -145,7 +145,7 @@ def _lost_s(forecast: Forecast, judge: PacedJudge | None, outcome: Round) -> flo
     invested_s = risked_s = 0.0
     for course in judge.courses.values():
         backlog_s = max(0, course.n_unread - 2) * judge.outlook.costs.read_s if course.n_rows else 0.0
-        if course.mood == "hopeful":
+        if course.mood != "fair":
             risked_s += backlog_s
         else:
             invested_s += backlog_s

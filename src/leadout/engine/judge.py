@@ -21,6 +21,8 @@ _BARELY = 1e-9  # the worth of what is tried only to learn: less than of anythin
 _HOPELESS = 0.01  # a chance below which no more tokens of a lookup are looked at
 SUREST = 0.999
 _STAKED = 0.07  # what a lookup's tokens must gain beyond their cost, as a share of it: chances err
+_MUCH = 1.0  # tokens a round
+_BACKLOG = 16  # unread tokens that make it dear to ask a draft model how it finds a text
 _PATIENCE = 0.4  # of what reading a backlog costs, and up to 1 more for a large one
 _LARGE_SHARE = 0.25  # of the time that is left
 
@@ -30,6 +32,9 @@ class Beliefs(Protocol):
 
     def acceptance(self, drafter: str, mood: Mood) -> AcceptanceModel:
         """Of this drafter's tokens; the hopeful one is as unsure as time without news makes it."""
+
+    def is_new_to(self, drafter: str) -> bool:
+        """Whether this model was not asked yet in this text."""
 
     def policy(self, drafter: str, outlook: Outlook, mood: Mood) -> DraftPolicy:
         """When drafting with this model goes on."""
@@ -155,12 +160,25 @@ class PacedJudge:
         if worth > outlook.margin and self._may_read(drafter, n_unread):
             return Course(policy, worth, "fair", n_unread)
         self._refuse_model(drafter, policy, n_unread if policy.worth > 0 else 0)
+        return self._trial(drafter, n_unread) or self._refused(policy, n_unread)
+
+    def _trial(self, drafter: str, n_unread: int) -> Course | None:
+        """A draft only to learn, where that would pay if hopes came true.
+
+        Texts differ: where the last ones left a model unsure, the next may be code that it knows by heart. So
+        one that it has not seen may be dearer to try, if much might be gained in it.
+        """
+        outlook = self.outlook
+        hopes: list[tuple[Mood, float, float]] = [("hopeful", outlook.budget_s, outlook.margin)]
+        if n_unread > _BACKLOG and self.beliefs.is_new_to(drafter):
+            hopes.append(("daring", outlook.daring_budget_s, _MUCH))
         cost_s = outlook.costs.drafting_s(1, n_unread) + self._extra_s(1)
-        if cost_s <= outlook.budget_s:
-            hopeful = self.beliefs.policy(drafter, outlook, "hopeful")
-            if hopeful.worth - self._reading(n_unread, hopeful.worth) > outlook.margin:
-                return Course(hopeful, _BARELY, "hopeful", n_unread)
-        return self._refused(policy, n_unread)
+        for mood, budget_s, least in hopes:
+            if cost_s <= budget_s:
+                policy = self.beliefs.policy(drafter, outlook, mood)
+                if policy.worth - self._reading(n_unread, policy.worth) > least:
+                    return Course(policy, _BARELY, mood, n_unread)
+        return None
 
     def _refused(self, policy: DraftPolicy, n_unread: int) -> Course:
         missed = max(0.0, policy.worth - max(self.lookup_worth, self.outlook.margin))

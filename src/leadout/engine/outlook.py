@@ -10,8 +10,9 @@ from typing import Literal
 from leadout.core.cost import CostTable, DraftPolicy
 from leadout.engine.schedule import RoundState
 
-Mood = Literal["fair", "hopeful"]
-"""Which chances to reckon with: the expected ones, or those a standard deviation above."""
+Mood = Literal["fair", "hopeful", "daring"]
+"""Which chances to reckon with: the expected ones, or those a standard deviation above; in a text that a
+draft model was not asked in, if need be, those of the rows that it is surest of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,8 @@ class Outlook:
         Of late.
     budget_s : float
         Seconds that may be lost now on drafts that are predicted to lose, for what they teach.
+    daring_budget_s : float
+        The same where much might be gained in a new text.
     allowance_s : float
         Seconds that this round may lose at worst; what was gained before is allowed to be lost again.
     draft_allowance_s : float
@@ -44,6 +47,7 @@ class Outlook:
     n_left: float
     tokens_per_round: float
     budget_s: float
+    daring_budget_s: float
     allowance_s: float
     draft_allowance_s: float
     margin: float
@@ -75,7 +79,7 @@ class Course:
     worth : float
         What `promise` answered.
     mood : Mood
-        "hopeful" when it is tried only to learn.
+        Another one than "fair" when it is tried only to learn.
     n_unread : int
         Tokens it had to read first.
     confidences : list of float

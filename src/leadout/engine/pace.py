@@ -123,6 +123,7 @@ class PacedSchedule(Schedule):
             allowance_s=n_active * self._books.allowance_s(books, left_s),
             draft_allowance_s=n_active * self._books.allowance_s(books, left_s, LOSS_BY_DRAFTS),
             budget_s=n_active * self._books.budget_s(books, left_s),
+            daring_budget_s=n_active * self._books.budget_s(books, left_s, LOSS_BY_DRAFTS),
             margin=_MARGIN if books.n_since_plain < _N_UNSEEN else _MARGIN_UNSEEN,
         )
         request.judge = PacedJudge(outlook, request.beliefs)
