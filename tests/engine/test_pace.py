@@ -284,13 +284,25 @@ def test_a_long_text_is_read_once_enough_was_missed_for_not_having_read_it():
     asked = []
     for i in range(120):
         judge = paced.judge(0, RoundState(position=5 + i, n_left=2000, n_active=1, ks=range(9)))
-        asked.append(judge.promise("sim", 600 + i) > 0)
+        asked.append(judge.promise("sim", 400 + i) > 0)
         if asked[-1]:
             break
         paced.forecast(0, Proposal())
         paced.observe(0, plain_round(costs.verify_s(1)))
     assert 10 < len(asked) < 100
     assert asked[-1]
+
+
+def test_a_text_whose_reading_takes_a_large_part_of_what_is_left_is_never_read():
+    costs, told = table("F16 llama"), perfect(np.random.default_rng(1), N)
+    paced = PacedSchedule(Memory.of_startup(first_measurement(told, costs), "sim"))
+    paced.begin(0)
+    for i in range(90):
+        judge = paced.judge(0, RoundState(position=5 + i, n_left=95 - i, n_active=1, ks=range(9)))
+        assert judge.promise("sim", 600 + i) == 0
+        paced.forecast(0, Proposal())
+        paced.observe(0, plain_round(costs.verify_s(1)))
+    assert "tokens with the draft sim would cost more than it is predicted to gain" in paced.end(0).reason
 
 
 def plain_round(seconds, drafted=0, drafter="none"):

@@ -24,7 +24,7 @@ _STAKED = 0.07  # what a lookup's tokens must gain beyond their cost, as a share
 _MUCH = 1.0  # tokens a round
 _BACKLOG = 16  # unread tokens that make it dear to ask a draft model how it finds a text
 _PATIENCE = 0.4  # of what reading a backlog costs, and up to 1 more for a large one
-_LARGE_SHARE = 0.25  # of the time that is left
+_LARGEST_SHARE = 0.25  # of the time that is left; a larger backlog is never read
 
 
 class Beliefs(Protocol):
@@ -188,15 +188,16 @@ class PacedJudge:
         """Whether to read a backlog that costs more than may be lost.
 
         Not before as much was missed for not having read it as its cost calls for: what the lookups leave to
-        gain shows in the first rounds alone, and answers may end soon, which a large backlog does not bear.
+        gain shows in the first rounds alone, and answers may end soon. And never what would take a large part
+        of the time that is left, which nothing that this text has shown vouches for.
         """
         outlook = self.outlook
         backlog_s = (n_unread - 1) * outlook.costs.read_s
         if backlog_s <= outlook.allowance_s:
             return True
         left_s = outlook.n_left / outlook.tokens_per_round * outlook.costs.plain_s()
-        patience = _PATIENCE + min(1.0, backlog_s / (_LARGE_SHARE * left_s))
-        return self.beliefs.missed(drafter) >= patience * outlook.rate * backlog_s
+        size = backlog_s / (_LARGEST_SHARE * left_s)
+        return size <= 1 and self.beliefs.missed(drafter) >= (_PATIENCE + size) * outlook.rate * backlog_s
 
     def _reading(self, n_unread: int, worth: float) -> float:
         """Tokens lost to reading: all of what every round reads, and this round's share of a backlog.
