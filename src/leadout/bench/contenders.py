@@ -111,20 +111,27 @@ class Automatic:
 
     def __init__(self, models: LoadedModels, *, exact: bool) -> None:
         self._models, self._exact = models, exact
-        self._memory: Memory | None = None
+        self._schedule: PacedSchedule | None = None
 
     def engine(self) -> Engine:
         """A new one, with empty caches."""
         models = self._models
-        if self._memory is None and models.target.info.rollback != "none":
-            name = "lookups" if models.draft is None else models.draft.info.name
-            startup = measure(
-                models.target, models.draft, clock=perf_counter, is_one_vocabulary=is_one_vocabulary(models)
-            )
-            self._memory = Memory.of_startup(startup, name)
+        if self._schedule is None:
+            self._schedule = PacedSchedule(self._measured())
         model = None if models.draft is None else draft_model_of(models, emptied(models.draft))
         drafter = HybridDrafter([SuffixDrafter(), NgramDrafter()], model)
-        return Engine(models.target, drafter, schedule=PacedSchedule(self._memory), exact=self._exact)
+        return Engine(models.target, drafter, schedule=self._schedule, exact=self._exact)
+
+    def _measured(self) -> Memory | None:
+        """What a first measurement finds; None for a target that nothing can be drafted for."""
+        models = self._models
+        if models.target.info.rollback == "none":
+            return None
+        name = "lookups" if models.draft is None else models.draft.info.name
+        startup = measure(
+            models.target, models.draft, clock=perf_counter, is_one_vocabulary=is_one_vocabulary(models)
+        )
+        return Memory.of_startup(startup, name)
 
 
 def _drafter(spec: Spec, models: LoadedModels) -> Drafter | None:
