@@ -96,10 +96,10 @@ class SuffixIndex:
     def __init__(self, capacity: int) -> None:
         self.check(capacity)
         self._capacity = capacity
-        self._room = self._n_buckets = capacity >> max(0, (capacity - 1) // _FIRST_ROOM).bit_length()
-        self._token_array = np.zeros(self._room, dtype=np.int32)
+        self._n_buckets = capacity >> max(0, (capacity - 1) // _FIRST_ROOM).bit_length()
+        self._token_array = np.zeros(self._n_buckets, dtype=np.int32)
         self._head_array = np.zeros((len(LEVELS), self._n_buckets), dtype=np.int32)
-        self._link_array = np.zeros((self._room, len(LEVELS)), dtype=np.int32)
+        self._link_array = np.zeros((self._n_buckets, len(LEVELS)), dtype=np.int32)
         self._view()
         self._size = 0
         self._run = 0  # tokens of the last text that are still here
@@ -176,7 +176,7 @@ class SuffixIndex:
     def _append(self, token: int) -> None:
         if self._size == self._capacity:
             self._forget(self._capacity // 4)
-        elif self._size == self._room:
+        elif self._size == len(self._tokens):
             self._grow()
         at = self._size
         if token != _BOUNDARY:
@@ -219,14 +219,12 @@ class SuffixIndex:
 
     def _grow(self) -> None:
         """Twice the room. Each bucket becomes two, which share what was in it."""
-        n_buckets, self._room = self._n_buckets * 2, self._n_buckets * 2
-        if 2 * self._room > self._capacity:
-            self._room = self._capacity
-        n_more = self._room - len(self._token_array)
+        self._n_buckets *= 2
+        room = self._n_buckets if 2 * self._n_buckets <= self._capacity else self._capacity
+        n_more = room - len(self._token_array)
         self._token_array = np.concatenate((self._token_array, np.zeros(n_more, dtype=np.int32)))
         self._link_array = np.concatenate((self._link_array, np.zeros((n_more, len(LEVELS)), dtype=np.int32)))
         self._head_array = np.concatenate((self._head_array, self._head_array), axis=1)
-        self._n_buckets = n_buckets
         self._view()
 
     def _view(self) -> None:
