@@ -23,7 +23,6 @@ Clock = Callable[[], float]
 
 _N_TIMES = 4
 _N_ROUNDS = 9
-_READ = 16  # tokens of the pass that tells what reading costs
 _BEFORE = 64  # tokens in the caches of a pair, and before a target's answer
 
 
@@ -81,11 +80,11 @@ def try_target(
 def try_draft(model: Model, way: Way, answer: Answer, drafter: Drafter, clock: Clock) -> DraftTrial:
     """What a draft model costs, and where `drafter`, which drafts with it, agrees with a target's answer."""
     started = clock()
-    passes = TimedPasses(model, sample_of(model, min(_BEFORE + _READ, model.info.n_ctx)), _BEFORE, clock)
-    passes.fastest(1, 1)
-    single_s, n_read = passes.fastest(1, _N_TIMES), passes.n_left
-    read_s = max(0.0, passes.fastest(n_read, _N_TIMES) - single_s) / max(1, n_read - 1)
-    passes.close()
+    text = sample_of(model, min(_BEFORE + 1, model.info.n_ctx))
+    passes = [TimedPasses(model, text, _BEFORE, clock) for _ in range(_N_TIMES)]
+    single_s = passes[-1].fastest(1, _N_TIMES)
+    read_s = min(each.read_s(single_s) for each in passes)
+    passes[-1].close()
     timings, at = Timings(), len(answer.text) - answer.n
     guesses = follow(drafter, answer.text[:at], answer.text[at:], timings, clock)
     drafter.end(0)

@@ -96,11 +96,13 @@ def measure(
     if draft is not None:
         known = text[: draft.info.n_ctx]
         known = [min(token, draft.info.n_vocab - 1) for token in known]
+        TimedPasses(draft, known, 0, clock).fastest(1, 1)  # warms up
         drafts = TimedPasses(draft, known, before, clock)
         draft_s = drafts.fastest(1, _N_TIMES)
-        n_rows = min(_N_ROWS, drafts.n_left)
-        read_s = max(0.0, drafts.fastest(n_rows, 1) - draft_s) / max(1, n_rows - 1)
-        guesses = drafts.rows if is_one_vocabulary else guesses
+        read_s = drafts.read_s(draft_s)
+        if is_one_vocabulary:
+            drafts.fastest(min(_N_ROWS, drafts.n_left), 1)
+            guesses = drafts.rows
         drafts.close()
     # each width once, then again as long as there is time: the faster one was disturbed less
     for width in _ORDER * _N_TIMES:
@@ -141,13 +143,22 @@ class TimedPasses:
         self._before = before
         self.rows = np.empty((0, 1), dtype=np.float32)
         model.truncate(0, 0)
+        started = clock()
         for at in range(0, before, _PIECE):
             model.forward([Chunk(slot=0, tokens=text[at : min(at + _PIECE, before)], n_logits=0)])
+        self._reading_s = clock() - started
 
     @property
     def n_left(self) -> int:
         """The widest pass that the text allows."""
         return len(self._rest)
+
+    def read_s(self, single_s: float) -> float:
+        """Seconds of each further token that was read on the way to that place, given those of a single one.
+
+        Without their rows, which are dear to a small model. 0 where there was but one.
+        """
+        return max(0.0, self._reading_s - single_s) / max(1, self._before - 1)
 
     def fastest(self, width: int, n_times: int) -> float:
         """Seconds of the fastest of so many passes."""
