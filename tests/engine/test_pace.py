@@ -1,5 +1,6 @@
 """The paced schedule against the best there was: simulated pairs with measured costs and given acceptance."""
 
+import json
 import re
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from leadout.core.estimate import Calibration
 from leadout.core.values import Proposal
 from leadout.drafters.base import Untried
 from leadout.engine.events import Round
-from leadout.engine.memory import Memory, keep, recall
+from leadout.engine.memory import Exploration, Memory, keep, recall
 from leadout.engine.pace import PacedSchedule
 from leadout.engine.profile import Profile
 from leadout.engine.schedule import RoundState
@@ -178,6 +179,36 @@ def test_a_request_leaves_nothing_but_learned_numbers():
     assert used._requests == {}
 
 
+def test_what_may_be_explored_is_kept_for_the_next_process():
+    """A single answer may not lose what reading its prompt for the draft costs; two together may."""
+    costs = CostTable(widths=((1, 0.06), (2, 0.09), (4, 0.11), (8, 0.16)), draft_s=0.0125, read_s=0.0017)
+    prose = answer(np.random.default_rng(0), 96, chance=0.5)
+    values = Memory.of_startup(first_measurement(prose, costs), "sim").to_json()
+    n_drafts = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        paced = PacedSchedule(Memory.from_json(values))
+        n_drafts.append(
+            np.count_nonzero(simulate(paced, answer(rng, 96, chance=0.97), costs, rng=rng, n_prompt=93).ks)
+        )
+        values = json.loads(json.dumps(paced.memory.to_json()))
+    assert n_drafts[0] == 0
+    assert min(n_drafts[1:]) > 0
+
+
+def test_what_was_explored_long_ago_is_forgotten():
+    account = Exploration()
+    account.add(10.0, 5.0)
+    account.add(1.0, -9.0)
+    assert account.lost_s == 0.0
+    account.add(1.0, 3.0)
+    for _ in range(2000):
+        account.add(1.0)
+    assert account.share < 1e-6
+    account.add(1.0, 3.0)
+    assert account.share == pytest.approx(0.05, rel=0.05)
+
+
 def test_slots_do_not_meet():
     costs = table("Q8_0 ik")
     told = answer(np.random.default_rng(12), N, chance=0.9)
@@ -231,6 +262,7 @@ def test_what_was_learned_is_handed_over_and_kept(tmp_path):
     [
         ({"version": 99}, "a memory of version 99 cannot be read"),
         ({"usual_length": "long"}, "a memory needs a usual_length >= 0, got 'long'"),
+        ({"exploration": {"spent_s": 1.0}}, "exploration needs seconds for spent_s and lost_s"),
         ({"profile": 3}, "profile must be a mapping, got 3"),
         ({"confidences": {"x": {"first": [2.0], "later": [0.5]}}}, r"confidences must be numbers in 0..1"),
     ],

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from leadout.core.cost import CostTable
 from leadout.engine.events import Forecast, Round
 from leadout.engine.judge import PacedJudge
+from leadout.engine.memory import Exploration
 
 LOSS = 0.015
 """Share of the time that drafting may lose in a request."""
@@ -86,13 +87,14 @@ class Books:
 
     Parameters
     ----------
-    exploration : float in 0..1
-        Share of the time that may be lost on drafts that are predicted to lose.
+    exploration : Exploration
+        So far, kept by whoever remembers it.
+    share : float in 0..1
+        Of the time, that may be lost on drafts that are predicted to lose.
     """
 
-    exploration: float
-    spent_s: float = 0.0
-    explored_s: float = 0.0
+    exploration: Exploration
+    share: float
     _credit_s: float = 0.0  # a share of what drafting gained in requests of late
 
     def allowance_s(self, request: RequestBooks, left_s: float, share: float = LOSS) -> float:
@@ -104,19 +106,16 @@ class Books:
 
     def budget_s(self, request: RequestBooks, left_s: float, share: float = LOSS_BY_TRIALS) -> float:
         """What may be lost on purpose, to learn: not much more in one request than on average."""
-        in_all_s = self.exploration * (self.spent_s + left_s) - self.explored_s
+        in_all_s = self.share * (self.exploration.spent_s + left_s) - self.exploration.lost_s
         return min(in_all_s, self.allowance_s(request, left_s, share))
 
     def add(self, outcome: Round, judge: PacedJudge | None, n_active: int) -> None:
         """One more round; what was tried only to learn is charged to the budget."""
-        self.spent_s += seconds_of(outcome) / n_active
-        if judge is None:
-            return
-        trials = [course for course in judge.courses.values() if course.mood != "fair" and course.n_rows]
-        if trials:
+        lost_s = 0.0
+        if judge is not None and any(each.mood != "fair" and each.n_rows for each in judge.courses.values()):
             costs = judge.outlook.costs
             lost_s = costs.extra_s(outcome.drafted) - outcome.accepted * costs.plain_s() + outcome.draft_s
-            self.explored_s = max(0.0, self.explored_s + lost_s / n_active)
+        self.exploration.add(seconds_of(outcome) / n_active, lost_s / n_active)
 
     def close(self, request: RequestBooks) -> None:
         """A request is over: a share of what it gained may be lost by the next ones."""

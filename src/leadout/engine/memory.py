@@ -1,4 +1,4 @@
-"""What a paced schedule learns and keeps between requests: costs, acceptance, how sure drafts usually are.
+"""What a paced schedule keeps between requests: costs, acceptance, how sure drafts are, what learning cost.
 
 Numbers only: nothing of any text is held. Saved as one JSON file per pair of models and machine.
 """
@@ -12,14 +12,16 @@ from dataclasses import dataclass, field
 from leadout.core.estimate import AcceptanceModel
 from leadout.engine.profile import Profile
 from leadout.engine.startup import Startup
+from leadout.engine.widths import is_seconds
 from leadout.errors import InputError
 from leadout.models.remember import Findings
 
-VERSION = 3
+VERSION = 4
 USUAL_LENGTH = 192.0
 
 _N_REMEMBERED = 32
 _LENGTH_LEARNING = 0.2
+_OF_LATE_S = 60.0  # more would let many answers in a row lose something
 _AS_IF_AT = 50  # the position that agreements of a sample are taken to be at
 _SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 _FIRST = (0.35, 0.6, 0.85, 0.95, 0.99)  # until a drafter has shown how sure it is
@@ -43,6 +45,46 @@ class Confidences:
 
 
 @dataclass(slots=True)
+class Exploration:
+    """Seconds of late: of all rounds, and of them what was lost on purpose, to learn."""
+
+    spent_s: float = 0.0
+    lost_s: float = 0.0
+
+    def add(self, spent_s: float, lost_s: float = 0.0) -> None:
+        """One more round; `lost_s` is negative where it gained."""
+        self.spent_s += spent_s
+        self.lost_s = max(0.0, self.lost_s + lost_s)
+        if self.spent_s > _OF_LATE_S:
+            self.lost_s *= _OF_LATE_S / self.spent_s
+            self.spent_s = _OF_LATE_S
+
+    @property
+    def share(self) -> float:
+        """What was lost, of all."""
+        return self.lost_s / self.spent_s if self.spent_s else 0.0
+
+    def to_json(self) -> dict[str, float]:
+        """Plain values; `from_json` reads them."""
+        return {"spent_s": self.spent_s, "lost_s": self.lost_s}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, object]) -> Exploration:
+        """What `to_json` wrote.
+
+        Raises
+        ------
+        InputError
+            If these are not seconds.
+        """
+        found = [values.get(name) for name in ("spent_s", "lost_s")]
+        if not all(map(is_seconds, found)):
+            raise InputError(f"exploration needs seconds for spent_s and lost_s, got {values!r}")
+        spent_s, lost_s = (float(value) for value in found)  # type: ignore[arg-type]
+        return cls(spent_s, lost_s)
+
+
+@dataclass(slots=True)
 class Memory:
     """The learned state of a schedule.
 
@@ -53,12 +95,14 @@ class Memory:
     confidences : dict of drafter to Confidences
     usual_length : float
         Tokens of an answer, on average of late.
+    exploration : Exploration
     """
 
     profile: Profile = field(default_factory=Profile)
     acceptance: dict[str, AcceptanceModel] = field(default_factory=dict)
     confidences: dict[str, Confidences] = field(default_factory=dict)
     usual_length: float = USUAL_LENGTH
+    exploration: Exploration = field(default_factory=Exploration)
 
     @classmethod
     def of_startup(cls, startup: Startup, drafter: str) -> Memory:
@@ -96,6 +140,7 @@ class Memory:
                 for name, each in self.confidences.items()
             },
             "usual_length": self.usual_length,
+            "exploration": self.exploration.to_json(),
         }
 
     @classmethod
@@ -127,6 +172,7 @@ class Memory:
                 for name, each in _mapping("confidences", found.get("confidences")).items()
             },
             usual_length=float(length),
+            exploration=Exploration.from_json(_mapping("exploration", found.get("exploration"))),
         )
 
 

@@ -75,7 +75,7 @@ class PacedSchedule(Schedule):
         check_number("exploration", exploration, 0, 1, "a share in 0..1")
         self._memory = Memory() if memory is None else memory
         self._longest, self._save, self._note = longest, save, note
-        self._books = Books(exploration)
+        self._books = Books(self._memory.exploration, exploration)
         self._requests: dict[int, _Request] = {}
 
     @property
@@ -91,7 +91,7 @@ class PacedSchedule(Schedule):
     @property
     def explored(self) -> float:
         """Share of the time that was lost on purpose, to learn."""
-        return self._books.explored_s / self._books.spent_s if self._books.spent_s else 0.0
+        return self._memory.exploration.share
 
     @property
     def longest(self) -> int:
