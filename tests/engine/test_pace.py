@@ -309,6 +309,23 @@ def test_a_long_text_is_not_read_for_a_model_while_lookups_serve_as_well():
         paced.observe(0, plain_round(costs.verify_s(served + 1), drafted=served, drafter="suffix"))
 
 
+def test_what_earlier_answers_gained_pays_for_reading_only_where_no_lookup_is_at_hand():
+    costs, rng = table("F16 llama", token_ms=12, read_ms=1.5), np.random.default_rng(1)
+    told = perfect(rng, N)
+    paced = PacedSchedule(Memory.of_startup(first_measurement(told, costs), "sim"))
+    simulate(paced, told, costs, rng=rng)
+
+    def promise(lookup, n_unread):
+        paced.begin(0)
+        judge = paced.judge(0, RoundState(position=1, n_left=N, n_active=1, ks=range(9)))
+        assert bool(judge.weigh("suffix", lookup).k) == bool(lookup)
+        return judge.promise("sim", n_unread)
+
+    assert promise([], 600) > 0
+    assert promise([0.6, 0.6], 600) == 0
+    assert promise([0.6, 0.6], 10) > 0
+
+
 def test_a_long_text_is_read_once_enough_was_missed_for_not_having_read_it():
     costs, told = table("F16 llama"), perfect(np.random.default_rng(1), N)
     paced = PacedSchedule(Memory.of_startup(first_measurement(told, costs), "sim"))

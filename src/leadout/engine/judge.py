@@ -185,7 +185,7 @@ class PacedJudge:
         return Course(policy, 0.0, "fair", n_unread, missed=missed)
 
     def _may_read(self, drafter: str, n_unread: int) -> bool:
-        """Whether to read a backlog that costs more than may be lost.
+        """Whether to read a backlog that costs more than may be lost, or while a lookup is at hand.
 
         Not before as much was missed for not having read it as its cost calls for: what the lookups leave to
         gain shows in the first rounds alone, and answers may end soon. And never what would take a large part
@@ -193,7 +193,8 @@ class PacedJudge:
         """
         outlook = self.outlook
         backlog_s = (n_unread - 1) * outlook.costs.read_s
-        if backlog_s <= outlook.allowance_s:
+        can_wait = self.lookup_worth > 0 and n_unread > _BACKLOG
+        if backlog_s <= outlook.allowance_s and not can_wait:
             return True
         left_s = outlook.n_left / outlook.tokens_per_round * outlook.costs.plain_s()
         size = backlog_s / (_LARGEST_SHARE * left_s)
