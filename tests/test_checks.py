@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from leadout.checks import check_kind, check_number, check_one_of, check_truth, check_whole
+from leadout.checks import check_kind, check_number, check_one_of, check_truth, check_whole, whole
 from leadout.errors import InputError
 
 
@@ -11,6 +11,12 @@ from leadout.errors import InputError
 def test_what_is_no_whole_number_in_range_is_refused(value):
     with pytest.raises(InputError, match=r"^n is .*; it must be a whole number in 0\.\.8$"):
         check_whole("n", value, 0, 8)
+
+
+def test_digits_are_a_whole_number_and_nothing_else_is():
+    assert [whole(text) for text in ("0", "12", "007", "999999999")] == [0, 12, 7, 999_999_999]
+    for text in ("", "-1", "1.0", "+2", " 3", "\u0663", "\u00b2", "9" * 10, "9" * 5000):
+        assert whole(text) is None
 
 
 def test_whole_numbers_in_range_pass_and_none_where_it_may():

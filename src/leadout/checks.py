@@ -22,6 +22,11 @@ def is_finite(value: object) -> TypeGuard[float]:
         return False
 
 
+def whole(text: str) -> int | None:
+    """The whole number that these digits are; None where they are none, or more than nine."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
+
+
 def check_whole(
     name: str, value: object, low: int, high: int | None = None, *, optional: bool = False
 ) -> None:

@@ -1,5 +1,7 @@
 """A target that wanders through the alphabet, and a draft model that is often right."""
 
+import time
+
 import numpy as np
 
 from leadout.testing import PieceVocabulary, TableModel
@@ -21,10 +23,15 @@ def _row(token, height):
     return row
 
 
-def wanderer():
-    return TableModel(
-        lambda tokens: _row(_next(tokens), 9.0), n_vocab=256, n_ctx=8192, vocab=VOCAB, name="target"
-    )
+def wanderer(pauses=None):
+    """Each of its rows takes the next of these seconds, if there are any."""
+
+    def rule(tokens):
+        if pauses is not None:
+            time.sleep(next(pauses))
+        return _row(_next(tokens), 9.0)
+
+    return TableModel(rule, n_vocab=256, n_ctx=8192, vocab=VOCAB, name="target")
 
 
 def half_right():

@@ -288,7 +288,7 @@ def test_auto_says_that_nothing_fits(tmp_path, cache):
     settings = StoreSettings(cache_dir=tmp_path / "own", hub_cache=tmp_path / "hub")
     chosen = choose_draft(target, GgufOptions(), settings=settings, folder=cache)
     assert chosen.path is None
-    assert chosen.reason.startswith("draft auto: no draft model, as none of 1 files here fits this target")
+    assert chosen.reason.startswith("draft auto: no draft model, as there is no other model here")
 
 
 def test_auto_stops_looking_when_its_second_is_over(tmp_path, cache):
@@ -299,7 +299,7 @@ def test_auto_stops_looking_when_its_second_is_over(tmp_path, cache):
         target, GgufOptions(), settings=settings, folder=cache, clock=lambda: next(ticks) * 0.6
     )
     assert chosen.path is None
-    assert "none of 1 files" in chosen.reason
+    assert "no other model here fits this target (1 looked at; " in chosen.reason
 
 
 def test_facts_of_a_projector_name_it(tmp_path):

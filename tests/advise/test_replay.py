@@ -1,12 +1,13 @@
 """Answers recorded once and decoded again with costs instead of passes."""
 
 import math
-from itertools import count
+import re
+from itertools import count, cycle
 
 import pytest
 from talkers import VOCAB, half_right, wanderer
 
-from leadout.advise.check import measure, verdict_of
+from leadout.advise.check import CheckReport, measure, verdict_of
 from leadout.advise.predict import Prediction, predict
 from leadout.advise.record import Answered, DraftRecord, Guess, TargetRecord, record_draft, record_target
 from leadout.advise.replay import replay, with_draft
@@ -229,6 +230,19 @@ def test_a_targets_record_is_made_once_and_serves_every_draft(tmp_path):
     alone = measure(target, None, key="k", findings=findings, clock=clock())
     assert (alone.agreement, alone.draft_s) == (None, 0.0)
     assert len(target.passes) == n_passes
+
+
+def test_what_a_busy_machine_shows_is_told_and_not_kept(tmp_path):
+    findings = Findings("records", tmp_path)
+    target = wanderer(cycle((0.004, 0.01, 0.01)))
+    found = measure(target, None, key="k", findings=findings, seconds=1e-4)
+    assert found.is_disturbed
+    assert findings.read("k") is None
+    warning = CheckReport(preview=None, prediction=found, verdict=verdict_of(found)).warning
+    assert re.match(r"something else kept this machine busy: passes took [2-9]\.\d times as long", warning)
+    idle = measure(wanderer(), None, key="k", findings=findings, seconds=1e-4)
+    assert not CheckReport(preview=None, prediction=idle, verdict=verdict_of(idle)).warning
+    assert findings.read("k") is not None
 
 
 def test_a_record_survives_being_written_down(record):

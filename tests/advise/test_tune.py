@@ -26,11 +26,11 @@ class Reciting(PieceVocabulary):
 class Simulated(TableModel):
     """Each pass moves a shared clock by what its way costs; one guess in ten of `misses` is wrong."""
 
-    def __init__(self, now, seconds, misses=0):
+    def __init__(self, now, seconds, misses=0, n_ctx=400):
         vocab = Reciting([f" {i}".encode() for i in range(N_VOCAB)])
         super().__init__(
             saying(lambda tokens: (tokens[-1] + 1 + (len(tokens) % 10 < misses)) % N_VOCAB, N_VOCAB),
-            n_vocab=N_VOCAB, n_ctx=400, vocab=vocab,
+            n_vocab=N_VOCAB, n_ctx=n_ctx, vocab=vocab,
         )  # fmt: skip
         self._now, self._seconds = now, seconds
         self.is_closed = False
@@ -47,7 +47,8 @@ class Simulated(TableModel):
 class Machine:
     """Opens simulated models, and knows the time."""
 
-    def __init__(self):
+    def __init__(self, n_ctx=400):
+        self.n_ctx = n_ctx
         self.now, self.opened, self.shown = [0.0], [], []
 
     def clock(self):
@@ -60,7 +61,9 @@ class Machine:
         def open_one(way):
             if refuses(way):
                 raise ProviderError(f"{way.provider} is not installed")
-            self.opened.append(Simulated(self.now, lambda width: seconds(way, width), misses(way)))
+            self.opened.append(
+                Simulated(self.now, lambda width: seconds(way, width), misses(way), self.n_ctx)
+            )
             return self.opened[-1]
 
         return open_one
@@ -141,6 +144,14 @@ def test_target_and_draft_may_run_in_different_libraries():
     assert (report.choice.target.provider, report.choice.draft.provider) == ("ik", "llama")
     assert "; draft with llama, 2 threads: " in report.choice.reason
     assert len(report.pairs) == 4
+
+
+@pytest.mark.parametrize("n_ctx", [40, 64])
+def test_pairs_with_little_room_are_tuned_too(n_ctx):
+    machine = Machine(n_ctx)
+    report = machine.tune(machine.opener(costs), WAYS, machine.opener(draft_costs, lambda way: 1))
+    assert all(pair.round_s > 0 for pair in report.pairs)
+    assert report.choice.target.provider == "ik"
 
 
 def test_two_libraries_that_slow_each_other_down_are_seen_by_running_them_together():

@@ -144,6 +144,11 @@ def test_peers_that_cannot_take_part_are_noted(tmp_path):
     assert list(done.figures["chat"]) == ["plain"]
 
 
+def test_a_peer_under_two_names_stands_twice(tmp_path):
+    with pytest.raises(InputError, match="llama-server:best stands twice, as it is what its engine does"):
+        measure(tmp_path, workloads="chat", vs="llama-server,llama-server:best")
+
+
 def leadout(*arguments):
     command = [sys.executable, "-W", "error", "-m", "leadout", *map(str, arguments)]
     kept = {name: value for name, value in os.environ.items() if name != "LEADOUT_DEBUG"}
@@ -250,6 +255,16 @@ def test_command_refuses_unknown_contenders(tiny, tmp_path):
     assert (code, shown) == (2, "")
     assert said.startswith("leadout: contender 'medusa' is not known")
     assert not (tmp_path / "x.json").exists()
+
+
+@pytest.mark.parametrize("option", ["--out", "--picture"])
+def test_command_refuses_files_that_cannot_be_written_before_it_measures(tiny, tmp_path, option):
+    pytest.importorskip("matplotlib")
+    (tmp_path / "file").write_text("")
+    place = tmp_path / "file" / "x.svg"
+    code, shown, said = leadout("bench", tiny, "--out", tmp_path / "x.json", option, place)
+    assert (code, shown) == (2, "")
+    assert said.startswith(f"leadout: {place} cannot be written: ")
 
 
 @pytest.mark.model

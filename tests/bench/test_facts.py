@@ -52,6 +52,13 @@ def test_beyond_the_context_of_the_draft_nothing_agrees():
     assert len(facts.confidences) == 6
 
 
+def test_a_prompt_beyond_the_context_of_the_draft_is_not_read():
+    said = said_by(1, ord("a"), 3)
+    long, short = facts_of_unit(unit(b"a" * 11, b"aa"), [said, said], talker(n_ctx=10))
+    assert (long.agrees, long.confidences, long.n_to_read) == ((False,) * 3, (0.0,) * 3, 0)
+    assert (short.agrees, short.n_to_read) == ((True,) * 3, 2)
+
+
 def test_lookups_see_what_stands_before_and_nothing_else():
     [facts] = facts_of_unit(unit(b"abcd1 abcd2 "), [b"abcd1!"], None)
     assert facts.agrees == ()
@@ -95,6 +102,13 @@ def test_every_width_and_the_draft_are_timed_as_often_as_asked():
     single = [fed for step in draft.passes for fed in step if len(fed.tokens) == 1]
     assert len(single) >= 3 * DRAFT_K
     assert set(costs.to_json()) == {"verify_ms_by_width", "draft_ms", "read_ms"}
+
+
+@pytest.mark.parametrize("n_ctx", [8, 40, 64])
+def test_a_draft_with_little_room_is_timed_too(n_ctx):
+    costs = MeasuredCosts()
+    costs.measure(talker(), talker(2, n_ctx=n_ctx), repeats=1)
+    assert costs.table(0.0).draft_s > 0
 
 
 def test_costs_without_a_draft_have_none():

@@ -31,6 +31,7 @@ def test_k_has_a_default():
         ("fixed:0", "contender 'fixed:0': what follows fixed: is k, a whole number in 1..64"),
         ("ngram:two", "contender 'ngram:two': what follows ngram: is k"),
         ("step:65", "what follows step: is k"),
+        ("fixed:" + "9" * 5000, "what follows fixed: is k"),
         ("plain:3", "contender 'plain:3': plain takes no number"),
         ("auto:3", "contender 'auto:3': auto takes no number"),
         ("fixed:2@cuda", "contender 'fixed:2@cuda': @ik or @llama may follow"),
@@ -59,6 +60,7 @@ def test_bad_contenders_are_refused(text, said):
         ({"workloads": ""}, "workload '' does not exist"),
         ({"workloads": "chat:0"}, "workload 'chat:0': what follows chat: is a whole number of prompts >= 1"),
         ({"workloads": "chat:two"}, "workload 'chat:two': what follows chat: is a whole number"),
+        ({"workloads": "chat:" + "9" * 5000}, "what follows chat: is a whole number"),
         ({"temperature": -1.0}, "temperature"),
     ],
 )

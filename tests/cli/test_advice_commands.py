@@ -147,11 +147,9 @@ def test_auto_says_in_one_line_what_drafts(models, own, tmp_path):
     asked = ("-p", "one two three one two", "--max-tokens", "8", "--draft", "auto", "--threads", "1")
     done = leadout("run", alone / "target.gguf", *asked, **own)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("draft auto: no draft model, as none of 1 files here fits this target") == 1
+    assert done.stderr.count("draft auto: no draft model, as there is no other model here") == 1
     told = json.loads(leadout("run", alone / "target.gguf", *asked, "--json", **own).stdout)
-    assert told["notes"] == [
-        "draft auto: no draft model, as none of 1 files here fits this target (`leadout pick` has the reasons)"  # noqa: E501
-    ]
+    assert told["notes"] == ["draft auto: no draft model, as there is no other model here"]
 
 
 def test_files_that_cannot_be_run_are_ruled_out_when_they_are_measured(models, own, tmp_path):

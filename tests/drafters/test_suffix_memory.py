@@ -166,6 +166,8 @@ def test_file_that_cannot_be_read_or_written_is_named(tmp_path):
 
 
 def test_sizes_out_of_range_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"n_vocab is 2147483649; it must be a whole number in 1\.\."):
+        load_memory(tmp_path / "m", vocabulary="v", n_vocab=2**31 + 1)
     with pytest.raises(InputError, match="room for at least 1 client, got 0"):
         SuffixMemory(n_clients=0)
     with pytest.raises(InputError, match="room for at least 4 tokens, got 1"):

@@ -84,7 +84,8 @@ def test_a_useless_draft_costs_next_to_nothing_and_is_said_to_be_off(name, kind,
     assert np.mean(last.ks) < 0.5
     if last.ending is not None:
         assert re.match(
-            r"drafting is predicted to (give 0\.|gain next to nothing here \(1\.0)", last.ending.reason
+            r"drafting is predicted to (give (0\.|1\.0)|gain too little here to be worth the risk \(1\.0)",
+            last.ending.reason,
         )
 
 
@@ -209,6 +210,33 @@ def test_what_was_explored_long_ago_is_forgotten():
     assert account.share == pytest.approx(0.05, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("ms", "draft_s", "read_s", "mood"),
+    [
+        ({1: 60, 2: 94, 4: 112, 8: 158, 16: 212}, 0.0125, 0.0017, "daring"),  # F16 through llama.cpp
+        (
+            {1: 27, 2: 48, 4: 70, 8: 92, 16: 110},
+            0.009,
+            0.0014,
+            "fair",
+        ),  # as much for reading, beside a fast one
+    ],
+)
+def test_a_new_text_is_read_to_learn_only_beside_a_slow_target(ms, draft_s, read_s, mood):
+    costs = CostTable(
+        widths=tuple((width, each / 1000) for width, each in ms.items()), draft_s=draft_s, read_s=read_s
+    )
+    prose = answer(np.random.default_rng(2), 96, chance=0.5)
+    memory = Memory.of_startup(first_measurement(prose, costs), "sim")
+    memory.confidences["sim"].first.extend([0.6] * 24 + [0.999] * 8)
+    memory.exploration.add(30.0)
+    paced = PacedSchedule(memory)
+    paced.begin(0)
+    judge = paced.judge(0, RoundState(position=1, n_left=95, n_active=1, ks=range(16)))
+    judge.promise("sim", 85)
+    assert judge.courses["sim"].mood == mood
+
+
 def test_slots_do_not_meet():
     costs = table("Q8_0 ik")
     told = answer(np.random.default_rng(12), N, chance=0.9)
@@ -262,6 +290,11 @@ def test_what_was_learned_is_handed_over_and_kept(tmp_path):
     [
         ({"version": 99}, "a memory of version 99 cannot be read"),
         ({"usual_length": "long"}, "a memory needs a usual_length >= 0, got 'long'"),
+        ({"usual_length": 10**400}, "a memory needs a usual_length >= 0"),
+        (
+            {"acceptance": {"x": {"weights": [10**400, 0, 0, 0], "covariance": [[0.0] * 4] * 4}}},
+            "an acceptance model needs rows of 4 finite numbers",
+        ),
         ({"exploration": {"spent_s": 1.0}}, "exploration needs seconds for spent_s and lost_s"),
         ({"profile": 3}, "profile must be a mapping, got 3"),
         ({"confidences": {"x": {"first": [2.0], "later": [0.5]}}}, r"confidences must be numbers in 0..1"),
@@ -292,6 +325,20 @@ def test_a_short_answer_takes_what_is_nearly_sure_and_nothing_doubtful():
     assert judge.weigh("suffix", [0.97] * 8).k >= 3
     assert judge.weigh("suffix", [0.68] * 8).k == 0
     assert paced_judge(table("Q4_K_M llama"), n_left=400).weigh("suffix", [0.68] * 8).k > 0
+
+
+def test_a_lookup_that_might_cost_more_than_is_allowed_is_refused_for_that_reason():
+    judge = paced_judge(table("Q4_K_M llama"), n_left=6)
+    assert judge.weigh("suffix", [0.68] * 8).k == 0
+    assert re.fullmatch(
+        r"drafting is predicted to give 1\.\d\dx here, but a draft that fails would lose more than an answer "
+        "may lose",
+        judge.refusal.reason,
+    )
+    judge = paced_judge(table("Q4_K_M llama"), n_left=4000)
+    assert judge.weigh("suffix", [0.53] * 8).k == 0
+    assert "is predicted to" in judge.refusal.reason
+    assert "that fails" not in judge.refusal.reason
 
 
 def test_a_long_text_is_not_read_for_a_model_while_lookups_serve_as_well():

@@ -75,6 +75,20 @@ def test_a_profile_survives_being_written_and_a_damaged_one_is_refused():
         Profile.from_json(values | {"widths": {"1": [1e308, 0]}})
     with pytest.raises(InputError, match="widths that are whole numbers"):
         Profile.from_json(values | {"widths": {"one": [1.0, 0]}})
+    with pytest.raises(InputError, match="widths that are whole numbers"):
+        Profile.from_json(values | {"widths": {"9" * 5000: [1.0, 0]}})
+
+
+def test_costs_too_small_to_be_true_are_held_to_what_can_be():
+    least = {"widths": {"1": [5e-324, 0], "2": [5e-324, 0]}, "drift": -20.0, "wide_drift": -20.0}
+    values = Profile(KNOWN).to_json() | least | {"draft_s": 5e-324, "read_s": 5e-324}
+    profile = Profile.from_json(json.loads(json.dumps(values)))
+    for _ in range(200):
+        assert profile.costs.verify_s(1) > 0
+        profile.saw_draft(2, 1, 0.05)
+        for width, seconds in KNOWN.widths:
+            profile.saw_verify(width, seconds)
+    assert profile.costs.verify_s(1) == pytest.approx(0.06, rel=0.2)
 
 
 class Timed(TableModel):

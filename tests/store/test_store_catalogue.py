@@ -9,7 +9,15 @@ import pytest
 from fake_index import Recorder
 
 from leadout.errors import StoreError
-from leadout.store import StoreSettings, cached_models, catalogue_entries, models_overview, pull, resolve
+from leadout.store import (
+    StoreSettings,
+    cached_models,
+    catalogue_entries,
+    draft_to_fetch,
+    models_overview,
+    pull,
+    resolve,
+)
 from leadout.store.catalogue import CATALOGUE
 
 MakeSettings = Callable[..., StoreSettings]
@@ -70,6 +78,12 @@ def test_the_overview_has_the_catalogue_and_what_is_cached(make_settings: MakeSe
         ("hf:user/repo:n.gguf", "complete", 2),
     ]
     assert json.loads(json.dumps([asdict(row) for row in rows]))[0]["licence"] == "Apache-2.0"
+
+
+def test_a_draft_model_that_is_not_here_is_told(make_settings: MakeSettings) -> None:
+    settings = make_settings()
+    assert draft_to_fetch("qwen2.5-coder-1.5b", settings) == "qwen2.5-coder-0.5b"
+    assert [draft_to_fetch(name, settings) for name in ("smollm2-135m", "/a/file.gguf")] == ["", ""]
 
 
 def test_listed_hub_names_can_be_resolved_offline(make_settings: MakeSettings) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 
 from leadout.advise.candidates import Place, find, usual_places
-from leadout.advise.pick import Candidate, Picker, Picks
+from leadout.advise.pick import ITSELF, Candidate, Picker, Picks
 from leadout.models.free_memory import free_bytes
 from leadout.models.header import read_header
 from leadout.models.open import Provider
@@ -77,9 +77,12 @@ def _is_sure(best: Candidate) -> bool:
 
 def _why_none(picks: Picks) -> str:
     """Why only lookups draft, in half a sentence."""
-    looked = len(picks.fit) + len(picks.ruled_out)
+    others = [each for each in picks.ruled_out if each.reason != ITSELF]
+    if not picks.fit and not others:
+        return "as there is no other model here"
     if not picks.fit:
-        return f"as none of {looked} files here fits this target (`leadout pick` has the reasons)"
+        looked = f"{len(others)} looked at; `leadout pick` has the reasons"
+        return f"as no other model here fits this target ({looked})"
     best = picks.fit[0]
     than = f"{best.estimate.speedup:.2f}x against {best.estimate.lookups:.2f}x of lookups alone"
     sure = (

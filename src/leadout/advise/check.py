@@ -9,7 +9,7 @@ from time import perf_counter
 
 from leadout.advise.inspect import FileFacts, facts_of
 from leadout.advise.plan import MemoryPlan, ModelMemory, plan_memory
-from leadout.advise.predict import Prediction, predict
+from leadout.advise.predict import DISTURBED, Prediction, predict
 from leadout.advise.record import Show, TargetRecord, record_draft, record_target
 from leadout.advise.samples import Sample, read_samples
 from leadout.advise.verdict import Verdict, decide, decide_lookups
@@ -66,6 +66,16 @@ class CheckReport:
     prediction: Prediction | None
     verdict: Verdict
 
+    @property
+    def warning(self) -> str:
+        """Why none of it should be believed, or ""."""
+        if self.prediction is None or not self.prediction.is_disturbed:
+            return ""
+        return (
+            f"something else kept this machine busy: passes took {self.prediction.slowdown:.1f} times as "
+            "long as the fastest; this is not kept, check again when the machine is idle"
+        )
+
     def to_json(self) -> dict[str, object]:
         """Plain values."""
         preview = self.preview
@@ -78,6 +88,7 @@ class CheckReport:
             "size_ratio": preview.size_ratio,
             "memory": preview.memory.to_json(),
             "notes": list(preview.notes),
+            "warning": self.warning,
             "prediction": None if self.prediction is None else self.prediction.to_json(),
         }
 
@@ -191,7 +202,7 @@ def measure(
     key : str
         Names everything that the target's record depends on.
     findings : Findings or None
-        Where the target's record is remembered; None measures it.
+        Where the target's record is remembered, if the machine was not busy; None measures it.
     seconds : float
         About how long it may take.
     widths : frozenset of int or None
@@ -210,7 +221,7 @@ def measure(
         record = record_target(
             target, samples, n_tokens, clock=clock, show=show, seconds=seconds * _SHARE_OF_TARGET
         )
-        if findings is not None and record.answers:
+        if findings is not None and record.answers and record.slowdown < DISTURBED:
             findings.write(key, record.to_json())
     if drafter is None:
         return predict(record, None, widths=widths)

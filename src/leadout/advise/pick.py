@@ -27,6 +27,9 @@ from leadout.models.remember import Findings
 _SHORTEST_CONTEXT = 256  # positions; nothing is drafted beyond a draft model's own
 _NEARLY = 0.75  # of what the target reads for a token; nothing is saved beyond
 
+ITSELF = "the target itself"
+"""Why the target is ruled out as its own draft."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
@@ -229,7 +232,7 @@ class Picker:
     def _why_not(self, facts: FileFacts) -> str:
         """Why a model cannot draft for this target whatever its vocabulary; "" when it may."""
         if _is_same_file(Path(facts.path), self.target.path):
-            return "the target itself"
+            return ITSELF
         ours, theirs = self.facts.reading.bytes_at(1), facts.reading.bytes_at(1)
         if theirs >= _NEARLY * ours or facts.n_params > self.facts.n_params:
             sizes = f"{shown(int(theirs))} read for a token, {shown(int(ours))} by the target"

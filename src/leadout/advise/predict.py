@@ -15,6 +15,9 @@ from leadout.engine.startup import Agreement, Startup
 from leadout.errors import InputError
 from leadout.models.recalled import recalled
 
+DISTURBED = 2.0
+"""A slowdown that no idle machine has."""
+
 _N_PASSES = 2  # over all answers; the last counts, when the schedule knows the drafter as it soon would
 _Z = 1.645  # 90 % lie within, of a normal law
 _N_AGREEMENTS = 16
@@ -75,6 +78,8 @@ class Prediction:
         A drafted token; 0 without a draft model.
     draft : str
         The draft model and, over a bridge, the way; "" without one.
+    slowdown : float >= 1
+        Of the target's passes when they were measured, by whatever else this machine did.
     """
 
     kinds: tuple[KindPrediction, ...]
@@ -84,6 +89,12 @@ class Prediction:
     target_s: float
     draft_s: float
     draft: str = ""
+    slowdown: float = 1.0
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether the machine was too busy for any of this to be believed."""
+        return self.slowdown >= DISTURBED
 
     def to_json(self) -> dict[str, object]:
         """Plain values; `from_json` reads them."""
@@ -146,6 +157,7 @@ def predict(
         target_s=record.costs.plain_s(),
         draft_s=0.0 if draft is None else draft.draft_s,
         draft="" if draft is None else draft_name,
+        slowdown=record.slowdown,
     )
 
 

@@ -32,6 +32,7 @@ Show = Callable[[str, int, int], None]
 WIDTHS = (2, 3, 4, 5, 6, 8, 12, 16)
 
 _WARM_UP = 2  # passes at the start of an answer that are not timed
+_JUDGED_S = 3e-3  # shorter passes vary by themselves
 _RUN, _EVERY = 4, 8  # tokens of a draft that is timed, and tokens of an answer between two of them
 
 
@@ -45,10 +46,17 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRecord:
-    """Greedy answers, and the target's costs: seconds per width, and of the rest of a round."""
+    """Greedy answers, and the target's costs: seconds per width, and of the rest of a round.
+
+    Parameters
+    ----------
+    slowdown : float >= 1
+        Usual passes of an answer, in its fastest ones: far above 1 where the machine was busy.
+    """
 
     answers: tuple[Answered, ...]
     costs: CostTable
+    slowdown: float = 1.0
 
     def to_json(self) -> dict[str, object]:
         """Plain values; `from_json` reads them."""
@@ -143,6 +151,7 @@ def record_target(
     started = clock()
     taken = [each for each in samples if len(each.prompt) + n_tokens <= target.info.n_ctx]
     singles: list[float] = []
+    slowdowns: list[float] = []
     others: list[float] = []
     widths: dict[int, list[float]] = {width: [] for width in WIDTHS}
     answers = []
@@ -151,7 +160,10 @@ def record_target(
             break
         show("the target answers", done, len(taken))
         ids, rounds = _answer(target, sample.prompt, n_tokens)
-        singles += [each.verify_s for each in rounds[_WARM_UP:]]
+        timed = [each.verify_s for each in rounds[_WARM_UP:]]
+        singles += timed
+        if timed and min(timed) >= _JUDGED_S:
+            slowdowns.append(median(timed) / min(timed))
         others += [each.other_s for each in rounds[_WARM_UP:]]
         answers.append(Answered(sample=sample, answer=ids))
         if done % 2 == 0:
@@ -164,7 +176,11 @@ def record_target(
     else:
         known.setdefault(1, 1e-6)
     costs = CostTable(widths=tuple(sorted(known.items())), fixed_s=median(others) if others else 0.0)
-    return TargetRecord(answers=tuple(each for each in answers if len(each.answer) > 1), costs=costs)
+    return TargetRecord(
+        answers=tuple(each for each in answers if len(each.answer) > 1),
+        costs=costs,
+        slowdown=median(slowdowns) if slowdowns else 1.0,
+    )
 
 
 def _answer(target: Model, prompt: Sequence[int], n_tokens: int) -> tuple[tuple[int, ...], list[Round]]:

@@ -12,7 +12,7 @@ from statistics import median
 import numpy as np
 
 from leadout.advise.record import Timings, follow
-from leadout.advise.ways import LONGEST, DraftTrial, PairTrial, TargetTrial, Way
+from leadout.advise.ways import DraftTrial, PairTrial, TargetTrial, Way
 from leadout.core.cost import CostTable, speed_of
 from leadout.drafters.base import Drafter
 from leadout.engine.startup import SAMPLE, Agreement, TimedPasses
@@ -103,18 +103,20 @@ def try_pair(
 ) -> PairTrial:
     """Draft, verify, go back, and again: what two libraries in one process do to each other is in it."""
     costs = of_draft.costs_with(of_target.short)
-    k, _ = of_draft.best(of_target.short)
-    text, steps = (sample_of(model, _BEFORE + LONGEST + 1) for model in (target, draft))
-    verify = TimedPasses(target, text, _BEFORE, clock)
-    drafting = TimedPasses(draft, steps, _BEFORE, clock)
+    n_ctx = min(target.info.n_ctx, draft.info.n_ctx)
+    k = min(of_draft.best(of_target.short)[0], n_ctx - 2)
+    before = min(_BEFORE, n_ctx - k - 1)
+    text, steps = (sample_of(model, before + k + 1) for model in (target, draft))
+    verify = TimedPasses(target, text, before, clock)
+    drafting = TimedPasses(draft, steps, before, clock)
     rounds = []
     for _ in range(_N_ROUNDS):
         started = clock()
-        for token in steps[_BEFORE : _BEFORE + k]:
+        for token in steps[before : before + k]:
             draft.forward([Chunk(slot=0, tokens=[token], n_logits=1)])
         drafted_s = clock() - started
         rounds.append(drafted_s + verify.fastest(k + 1, 1))
-        draft.truncate(0, _BEFORE)
+        draft.truncate(0, before)
     verify.close()
     drafting.close()
     round_s, predicted_s = median(rounds[1:]), costs.verify_s(k + 1) + costs.drafting_s(k)

@@ -282,16 +282,19 @@ def _peers(
     progress: Progress | None,
 ) -> dict[Contender, Peer]:
     """The peers that could be started; of the others a note."""
-    started = {}
-    for spec in specs:
+    started: dict[Contender, Peer] = {}
+    named = {spec: replace(spec, mode=spec.mode_with(has_draft=setup.draft is not None)) for spec in specs}
+    names = [each.name for each in named.values()]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"{twice[0]} stands twice, as it is what its engine does unless told")
+    for spec, asked in named.items():
         try:
-            settings = setup.settings(spec)
-            peer = open_peer(settings, setup.prompts, progress)
+            peer = open_peer(setup.settings(asked), setup.prompts, progress)
         except ProviderError as error:
             notes.append(f"{spec.name} was left out: {error}")
             continue
         closing.callback(peer.close)
-        started[peer_contender(replace(spec, mode=settings.mode).name, peer)] = peer
+        started[peer_contender(asked.name, peer)] = peer
     return started
 
 

@@ -55,22 +55,24 @@ class MeasuredCosts:
             self.verify_s.setdefault(width, []).extend(seconds)
         target.truncate(_SLOT, 0)
         if draft is not None:
-            self._measure_draft(draft, min(length, draft.info.n_ctx - DRAFT_K - N_READ), repeats)
+            self._measure_draft(draft, length, repeats)
 
     def _measure_draft(self, draft: Model, length: int, repeats: int) -> None:
-        random = np.random.default_rng(0)
-        text = random.integers(0, draft.vocab.size, length + N_READ).tolist()
+        random, most = np.random.default_rng(0), draft.info.n_ctx // 4
+        k, n_read = min(DRAFT_K, most), min(N_READ, most)
+        length = min(length, draft.info.n_ctx - k - n_read)
+        text = random.integers(0, draft.vocab.size, length + n_read).tolist()
         for _ in range(repeats):
             draft.truncate(_SLOT, 0)
             drafter = ModelDrafter(draft)
             drafter.begin(_SLOT, DraftPrompt(ids=text[:length]))
             drafter.propose([_request(text[:length], 1)])  # reads the text
             drafter.observe(_SLOT, ())
-            each = _propose_s(drafter, text[:length], DRAFT_K) / DRAFT_K
+            each = _propose_s(drafter, text[:length], k) / k
             drafter.observe(_SLOT, ())
-            reading = _propose_s(drafter, text[: length + N_READ], 1) - each
+            reading = _propose_s(drafter, text, 1) - each
             self.draft_s.append(each)
-            self.read_s.append(max(0.0, reading) / N_READ)
+            self.read_s.append(max(0.0, reading) / n_read)
         draft.truncate(_SLOT, 0)
 
     def table(self, fixed_s: float) -> CostTable:

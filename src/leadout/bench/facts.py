@@ -64,10 +64,17 @@ class _Reader:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._held: list[int] = []
+        self._has_room = True
         model.truncate(_SLOT, 0)
 
     def move_to(self, prompt: Sequence[int]) -> int:
-        """Read a prompt but its last token; how many of its tokens were not known from the call before."""
+        """Read a prompt but its last token; how many of its tokens were not known from the call before.
+
+        None of one that leaves no room for an answer: nothing is drafted for it.
+        """
+        self._has_room = len(prompt) <= self._model.info.n_ctx
+        if not self._has_room:
+            return 0
         kept = min(common_prefix(self._held, prompt), len(prompt) - 1)
         self._model.truncate(_SLOT, kept)
         self._held = list(self._held[:kept])
@@ -81,7 +88,7 @@ class _Reader:
         agrees: list[bool] = []
         confidences: list[float] = []
         fed = [prompt[-1], *answer[:-1]]
-        room = self._model.info.n_ctx - len(self._held)
+        room = self._model.info.n_ctx - len(self._held) if self._has_room else 0
         for at in range(0, min(len(answer), room), _ROWS):
             piece = fed[at : min(at + _ROWS, room)]
             rows = self._forward(piece, len(piece))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from leadout.bench.quantised import check_kind_of
 from leadout.bench.workloads import WORKLOADS
+from leadout.checks import shown, whole
 from leadout.engine.params import Params
 from leadout.errors import InputError
 
@@ -111,9 +112,11 @@ class BenchOptions:
         name, colon, number = part.partition(":")
         if not colon:
             return name, self.n_prompts
-        if not (number.isascii() and number.isdigit() and int(number) > 0):
-            raise InputError(f"workload {part!r}: what follows {name}: is a whole number of prompts >= 1")
-        return name, int(number)
+        if not (limit := whole(number)):
+            raise InputError(
+                f"workload {shown(part)}: what follows {name}: is a whole number of prompts >= 1"
+            )
+        return name, limit
 
     @property
     def params(self) -> Params:

@@ -239,7 +239,8 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[s
 def _ratio(spread: Mapping[str, float] | None) -> str:
     if spread is None:
         return _NONE
-    return f"{spread['median']:.2f} ({spread['low']:.2f}-{spread['high']:.2f})"
+    within = "" if spread["n"] == 1 else f" ({spread['low']:.2f}-{spread['high']:.2f})"
+    return f"{spread['median']:.2f}{within}"
 
 
 def _number(value: float | None, digits: int = 3) -> str:

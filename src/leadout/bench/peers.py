@@ -19,7 +19,7 @@ from leadout.bench.answer import Answer
 from leadout.bench.contenders import Answerer, Contender
 from leadout.bench.progress import Progress
 from leadout.bench.server_settings import Tuned, TuningPrompt
-from leadout.bench.specs import DRAFTING, PEERS, Spec
+from leadout.bench.specs import DRAFTING, Spec
 from leadout.bench.words import LastWords, child_environment
 from leadout.engine.params import Params
 from leadout.errors import ProviderError
@@ -139,8 +139,7 @@ class PeerSetup:
                 )
         if spec.mode == "draft" and self.draft is None:
             raise ProviderError("it is to use a draft model, and --draft names none")
-        can = PEERS[spec.kind]
-        mode = spec.mode or next(each for each in can if each != "draft" or self.draft is not None)
+        mode = spec.mode_with(has_draft=self.draft is not None)
         return PeerSettings(
             kind=spec.kind,
             mode=mode,

@@ -6,6 +6,7 @@ import inspect
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from leadout.checks import shown, whole
 from leadout.engine.schedule import MAX_K, FixedSchedule
 from leadout.errors import InputError
 
@@ -60,6 +61,10 @@ class Spec:
             self.kind + (f":{argument}" if argument else "") + (f"@{self.provider}" if self.provider else "")
         )
 
+    def mode_with(self, *, has_draft: bool) -> str:
+        """What a peer does: as asked for, else the best that it can with a draft model or without."""
+        return self.mode or next(each for each in PEERS[self.kind] if each != "draft" or has_draft)
+
     @property
     def is_peer(self) -> bool:
         """True for other engines than leadout."""
@@ -104,7 +109,7 @@ def _parse(text: str) -> Spec:
         if argument:
             raise InputError(f"contender {text!r}: {kind} takes no number")
         return Spec(kind=kind, provider=known)
-    k = DEFAULT_K if not argument else int(argument) if argument.isascii() and argument.isdigit() else 0
-    if not 1 <= k <= MAX_K:
-        raise InputError(f"contender {text!r}: what follows {kind}: is k, a whole number in 1..{MAX_K}")
+    k = whole(argument) if argument else DEFAULT_K
+    if k is None or not 1 <= k <= MAX_K:
+        raise InputError(f"contender {shown(text)}: what follows {kind}: is k, a whole number in 1..{MAX_K}")
     return Spec(kind=kind, k=k, provider=known)

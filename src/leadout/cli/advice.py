@@ -80,6 +80,6 @@ def check_pair(
             widths=models.target.exact_widths() if options.exact else None,
             show=show,
         )
-    if own is None:
+    if own is None and not prediction.is_disturbed:
         remember_prediction(ours.path, theirs.path, options, choice.provider, prediction=prediction)
     return report(seen, prediction)

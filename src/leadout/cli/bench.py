@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json as json_format
 from dataclasses import asdict, replace
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -100,10 +102,17 @@ def bench(
 ) -> None:
     """Measure the speed of contenders on six kinds of prompts and an agent loop, against plain decoding."""
     from leadout.bench.bench import bench as measure
+    from leadout.bench.picture import HAS_MATPLOTLIB, NEEDS_MATPLOTLIB, draw
     from leadout.bench.record import write_record
     from leadout.cli.progress import BarProgress, StepProgress
     from leadout.loading import is_model, load_models
 
+    picture = bench_options.picture if HAS_MATPLOTLIB else None
+    _check_writable(bench_options.out)
+    if picture is not None:
+        _check_writable(picture)
+    elif bench_options.picture is not None:
+        note(NEEDS_MATPLOTLIB)
     has_model = is_model(draft)
     check_draft_flags(replace(choice, draft=draft), draft_options, has_model=has_model)
     target_file, draft_file = _files(
@@ -146,18 +155,32 @@ def bench(
     if done.run.is_complete:
         partial.unlink(missing_ok=True)
     record = json_format.loads(out.read_text(encoding="utf-8"))
-    if bench_options.picture is not None and done.run.is_complete:
-        _draw(record, bench_options)
     if json:
         print_json(record)
     else:
         _print(done)
+    if picture is not None and done.run.is_complete:
+        draw(record, picture)
     for text in done.notes:
         note(text)
     if not done.run.is_complete:
         note(f"what there is of every answer's figures is in {out}")
         raise typer.Abort
     note(f"every answer's figures are in {out}")
+
+
+def _check_writable(file: Path) -> None:
+    """Refuse a file that could not be written in the end; its folder is made.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=file.parent).close()
+    except OSError as error:
+        raise InputError(f"{file} cannot be written: {error}") from error
 
 
 def _files(
@@ -200,12 +223,3 @@ def _print(done: Benchmark) -> None:
         print_table(held_out_table(done.held_out))
     print()
     print_table(widths_table({name or "run": each.verify_ms for name, each in done.costs.items()}))
-
-
-def _draw(record: dict[str, object], options: BenchOptions) -> None:
-    from leadout.bench.picture import HAS_MATPLOTLIB, NEEDS_MATPLOTLIB, draw
-
-    if options.picture is None or not HAS_MATPLOTLIB:
-        note(NEEDS_MATPLOTLIB)
-        return
-    draw(record, options.picture)

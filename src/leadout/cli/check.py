@@ -8,7 +8,7 @@ import typer
 
 from leadout.cli.flags import CHOICE, DRAFT_MODEL, MODEL, Choice, DraftModelOptions
 from leadout.cli.options import Target, takes
-from leadout.cli.output import print_json, print_table, told
+from leadout.cli.output import note, print_json, print_table, told
 from leadout.models.options import GgufOptions
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def check(
 ) -> None:
     """Check vocabularies, memory and speed of a pair, and say in one sentence whether to use it.
 
-    Measuring takes about a minute the first time; results are remembered by files and machine. Exit codes: 0
-    use it; 3 do not; 1 and 2 as for every command.
+    Measuring takes about a minute the first time, on a machine that does nothing else; results are
+    remembered by files and machine. Exit codes: 0 use it; 3 do not; 1 and 2 as for every command.
     """
     from leadout.cli.advice import NOT_ADVISED, check_pair
 
@@ -69,4 +69,6 @@ def _print(report: CheckReport) -> None:
         print(
             f"a plain round takes {target_ms:.1f} ms, a token drafted by {prediction.draft} {draft_ms:.1f} ms"
         )
+    if report.warning:
+        note(report.warning)
     print(told(report.verdict.sentence))

@@ -57,7 +57,7 @@ def pick(
     from leadout.cli.advice import NOT_ADVISED, check_pair, file_of
     from leadout.models.free_memory import free_bytes
     from leadout.models.header import read_header
-    from leadout.store import StoreSettings
+    from leadout.store import StoreSettings, draft_to_fetch
 
     header = read_header(file_of(target, choice))
     if folders:
@@ -66,6 +66,8 @@ def pick(
         settings = StoreSettings.from_environment()
         beside = Place(folder=header.path.parent, depth=0)
         found, notes = find([*usual_places(settings), beside], settings)
+        if other := draft_to_fetch(target, settings):
+            notes.append(f"{other} drafts for {target}, but is not here; `leadout pull {other}` fetches it")
     picker = Picker(header, options, free_bytes(), choice.provider)
     picks = picker.pick(found, notes)
     if measure and picks.fit:

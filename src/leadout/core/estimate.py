@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from leadout.checks import is_finite
 from leadout.errors import InputError
 
 _Vector = tuple[float, ...]
@@ -259,6 +260,6 @@ def _times(matrix: _Matrix, x: _Vector) -> _Vector:
 
 def _row(values: object, n: int) -> _Vector:
     given = values if isinstance(values, list) else []
-    if len(given) == n and all(isinstance(each, int | float) and math.isfinite(each) for each in given):
+    if len(given) == n and all(map(is_finite, given)):
         return tuple(map(float, given))
     raise InputError(f"an acceptance model needs rows of {n} finite numbers, got {values!r}")

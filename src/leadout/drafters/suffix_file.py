@@ -11,6 +11,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from leadout.checks import check_whole
 from leadout.drafters.suffix_memory import N_CLIENTS, TOKENS_PER_CLIENT, SuffixMemory
 from leadout.errors import InputError
 
@@ -66,7 +67,7 @@ def load_memory(
     ----------
     vocabulary : str
         The name given to `save_memory`.
-    n_vocab : int
+    n_vocab : int in 1..2**31
         Ids are below this.
     tokens_per_client, n_clients : int
         As for `SuffixMemory`.
@@ -76,6 +77,7 @@ def load_memory(
     InputError
         If the file cannot be read, is damaged, of another version or of another vocabulary.
     """
+    check_whole("n_vocab", n_vocab, 1, 2**31)
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:

@@ -22,7 +22,10 @@ gain is known better than with lookups, and one bad round, which costs more, sho
 LOSS_BY_TRIALS = 0.03
 """The same with what is tried only to learn, such as a model that has to read the text for it."""
 
-_CREDIT = 0.1
+LOSS_BY_DARING = 0.04
+"""The same where much might be gained in a new text."""
+
+_CREDIT = 0.05
 _RATE_KEEP = 0.97  # per round
 _BELIEVED = 1.15  # how far off a predicted time may be
 _N_PLAIN = 8.0  # plain rounds that the rate starts from

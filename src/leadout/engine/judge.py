@@ -81,11 +81,12 @@ class PacedJudge:
         chances = self._chances(drafter, confidences)
         if not chances:
             return Weighed(k=0, worth=0.0)
-        k, worth = self._best(chances, self.outlook.lookups_within(1 - chances[0]))
+        allowed = self.outlook.lookups_within(1 - chances[0])
+        k, worth = self._best(chances, allowed)
         if worth > self.outlook.margin:
             self.lookup_worth = max(self.lookup_worth, worth)
             return Weighed(k=k, worth=worth)
-        self._refuse(drafter, chances, draft_s=0.0)
+        self._refuse(drafter, chances, allowed, draft_s=0.0)
         return Weighed(k=0, worth=0.0)
 
     def promise(self, drafter: str, n_unread: int) -> float:
@@ -226,7 +227,7 @@ class PacedJudge:
             course.confidences = list(confidences)
         return course
 
-    def _refuse(self, drafter: str, chances: Sequence[float], draft_s: float) -> None:
+    def _refuse(self, drafter: str, chances: Sequence[float], allowed: Sequence[int], draft_s: float) -> None:
         """Remember the best speed that was not good enough."""
         outlook = self.outlook
         plain_s = outlook.costs.plain_s()
@@ -237,10 +238,10 @@ class PacedJudge:
             if k in outlook.state.ks:
                 speed = expected * plain_s / (plain_s + k * draft_s + self._extra_s(k))
                 if speed > self.refusal.speed:
-                    self.refusal = Refusal(speed, drafter)
+                    self.refusal = Refusal(speed, drafter, is_risky=k not in allowed)
 
     def _refuse_model(self, drafter: str, policy: DraftPolicy, n_to_read: int) -> None:
-        self._refuse(drafter, policy.typical, self.outlook.costs.draft_s)
+        self._refuse(drafter, policy.typical, self.outlook.drafts_within(), self.outlook.costs.draft_s)
         if n_to_read:
             self.refusal = Refusal(max(1.0, self.refusal.speed), drafter, n_to_read)
 

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from leadout.checks import is_finite
 from leadout.core.estimate import AcceptanceModel
 from leadout.engine.profile import Profile
 from leadout.engine.startup import Startup
@@ -156,7 +157,7 @@ class Memory:
         if found.get("version") != VERSION:
             raise InputError(f"a memory of version {found.get('version')!r} cannot be read, only {VERSION}")
         length = found.get("usual_length")
-        if not isinstance(length, int | float) or not 0 <= length < float("inf"):
+        if not is_finite(length) or length < 0:
             raise InputError(f"a memory needs a usual_length >= 0, got {length!r}")
         return cls(
             profile=Profile.from_json(_mapping("profile", found.get("profile"))),

@@ -109,11 +109,22 @@ class Course:
 
 @dataclass(slots=True)
 class Refusal:
-    """The best that was turned down: its speed as a share of plain decoding's, and whose it was."""
+    """The best that was turned down: its speed as a share of plain decoding's, and whose it was.
+
+    Parameters
+    ----------
+    speed : float
+    drafter : str
+    n_to_read : int
+        Tokens that this drafter would have to read first, where that was why.
+    is_risky : bool
+        True where a draft that fails would lose more than is allowed.
+    """
 
     speed: float = 0.0
     drafter: str = ""
     n_to_read: int = 0
+    is_risky: bool = False
 
     @property
     def reason(self) -> str:
@@ -123,8 +134,13 @@ class Refusal:
                 f"reading {self.n_to_read} tokens with the draft {self.drafter} would cost more than it is "
                 "predicted to gain"
             )
+        if round(self.speed, 2) >= 1 and self.is_risky:
+            return (
+                f"drafting is predicted to give {self.speed:.2f}x here, but a draft that fails would lose "
+                "more than an answer may lose"
+            )
         if round(self.speed, 2) >= 1:
-            return f"drafting is predicted to gain next to nothing here ({self.speed:.2f}x)"
+            return f"drafting is predicted to gain too little here to be worth the risk ({self.speed:.2f}x)"
         return f"drafting is predicted to give {self.speed:.2f}x here"
 
 

@@ -12,7 +12,7 @@ from leadout.checks import check_number, check_whole
 from leadout.core.values import Proposal
 from leadout.drafters.base import Judge, Willing
 from leadout.engine.beliefs import RequestBeliefs, drafting
-from leadout.engine.books import LOSS_BY_DRAFTS, Books, RequestBooks, drafting_s
+from leadout.engine.books import LOSS_BY_DARING, LOSS_BY_DRAFTS, Books, RequestBooks, drafting_s
 from leadout.engine.events import Forecast, Round
 from leadout.engine.judge import PacedJudge
 from leadout.engine.memory import Memory
@@ -123,7 +123,7 @@ class PacedSchedule(Schedule):
             allowance_s=n_active * self._books.allowance_s(books, left_s),
             draft_allowance_s=n_active * self._books.allowance_s(books, left_s, LOSS_BY_DRAFTS),
             budget_s=n_active * self._books.budget_s(books, left_s),
-            daring_budget_s=n_active * self._books.budget_s(books, left_s, LOSS_BY_DRAFTS),
+            daring_budget_s=n_active * self._books.budget_s(books, left_s, LOSS_BY_DARING),
             margin=_MARGIN if books.n_since_plain < _N_UNSEEN else _MARGIN_UNSEEN,
         )
         request.judge = PacedJudge(outlook, request.beliefs)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from leadout.core.cost import CostTable
-from leadout.engine.widths import Cost, Drift, Widths, is_drift, is_seconds
+from leadout.engine.widths import SHORTEST_S, Cost, Drift, Widths, is_drift, is_seconds
 from leadout.errors import InputError
 
 WIDEST = 64
@@ -184,5 +184,7 @@ class Profile:
         made._drift = Drift(*(float(value) for value in drift))  # type: ignore[arg-type]
         draft_s, read_s, made._fixed_s = (float(value) for value in single)  # type: ignore[arg-type]
         if draft_s > 0:
-            made._draft, made._read = Cost(draft_s, 1), Cost(read_s or draft_s * _FIRST_READ, 1)
+            draft_s = max(SHORTEST_S, draft_s)
+            made._draft = Cost(draft_s, 1)
+            made._read = Cost(max(SHORTEST_S, read_s or draft_s * _FIRST_READ), 1)
         return made

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from leadout.checks import is_finite
+from leadout.checks import is_finite, whole
 from leadout.core.cost import UNKNOWN_SLOPE, CostTable
 from leadout.errors import InputError
 
@@ -21,7 +21,10 @@ _DRIFT_LEARNING = 0.1
 _WIDE_DRIFT_LEARNING = 0.03  # less, as every width has a cost of its own that learns as well
 _SHARED_DRIFT = 0.5  # how much of what single passes drift by is passed on to wider ones, unseen
 _LARGEST_SURPRISE = 0.5  # in natural logarithms of seconds; an outlier counts as no more
-_LARGEST_DRIFT, _LONGEST_S = 20.0, 1e9  # nothing that was measured is beyond these
+SHORTEST_S = 1e-9
+"""Nothing that was measured is shorter."""
+
+_LARGEST_DRIFT, _LONGEST_S = 20.0, 1e9  # nor beyond these
 _N_UNSURE = 3  # samples after which surprises are bounded
 _STEEPEST = 1.5  # a pass of w tokens that took longer than this many times w single ones was disturbed
 
@@ -113,9 +116,9 @@ class Widths:
         for width, pair in values.items():
             if not (isinstance(pair, list) and len(pair) == 2 and all(map(is_seconds, pair)) and pair[0] > 0):
                 raise InputError(f"a profile needs seconds and age for each width, got {pair!r}")
-            if not width.isdecimal() or int(width) < 1:
+            if (number := whole(width)) is None or number < 1:
                 raise InputError(f"a profile needs widths that are whole numbers, got {width!r}")
-            made._costs[int(width)] = Cost(float(pair[0]), _N_UNSURE, -int(pair[1]))
+            made._costs[number] = Cost(max(SHORTEST_S, float(pair[0])), _N_UNSURE, -int(pair[1]))
         return made
 
     def _is_stale(self, width: int) -> bool:

@@ -84,6 +84,13 @@ def models_overview(settings: StoreSettings | None = None) -> list[ModelRow]:
     return rows
 
 
+def draft_to_fetch(target: str, settings: StoreSettings | None = None) -> str:
+    """The catalogue's draft model for a target of this name, where that is not here; else ""."""
+    rows = {row.name: row for row in models_overview(settings)}
+    draft = rows.get(rows[target].draft) if target in rows else None
+    return "" if draft is None or draft.state == "complete" else draft.name
+
+
 def _catalogue(settings: StoreSettings) -> Iterator[CachedModel]:
     for model in settings.catalogue:
         folder = settings.model_dir(model)
