@@ -12,6 +12,7 @@ from leadout.core.cost import CostTable
 from leadout.core.estimate import Calibration
 from leadout.core.values import Proposal
 from leadout.drafters.base import Untried
+from leadout.engine.books import LOSS_BY_DRAFTS, Books, RequestBooks
 from leadout.engine.events import Round
 from leadout.engine.memory import Exploration, Memory, keep, recall
 from leadout.engine.pace import PacedSchedule
@@ -235,6 +236,18 @@ def test_a_new_text_is_read_to_learn_only_beside_a_slow_target(ms, draft_s, read
     judge = paced.judge(0, RoundState(position=1, n_left=95, n_active=1, ks=range(16)))
     judge.promise("sim", 85)
     assert judge.courses["sim"].mood == mood
+
+
+def test_lookups_make_good_what_the_last_answers_lost():
+    books, fresh = Books(Exploration(), 0.02), RequestBooks()
+    usual, drafts = books.lookups_allowance_s(fresh, 5.0), books.allowance_s(fresh, 5.0, LOSS_BY_DRAFTS)
+    books.close(RequestBooks(lost_s=0.2))
+    assert books.lookups_allowance_s(fresh, 5.0) == pytest.approx(usual - 0.1)
+    assert books.allowance_s(fresh, 5.0, LOSS_BY_DRAFTS) == drafts
+    books.close(RequestBooks())
+    assert books.lookups_allowance_s(fresh, 5.0) == pytest.approx(usual - 0.05)
+    books.close(RequestBooks(lost_s=-2.0))
+    assert books.lookups_allowance_s(fresh, 5.0) == pytest.approx(usual + 0.1)
 
 
 def test_slots_do_not_meet():

@@ -25,7 +25,7 @@ LOSS_BY_TRIALS = 0.03
 LOSS_BY_DARING = 0.04
 """The same where much might be gained in a new text."""
 
-_CREDIT = 0.05
+_CREDIT, _DEBT = 0.05, 0.5  # shares of what an answer gained or lost that count in the next one
 _RATE_KEEP = 0.97  # per round
 _BELIEVED = 1.15  # how far off a predicted time may be
 _N_PLAIN = 8.0  # plain rounds that the rate starts from
@@ -98,14 +98,19 @@ class Books:
 
     exploration: Exploration
     share: float
-    _credit_s: float = 0.0  # a share of what drafting gained in requests of late
+    _credit_s: float = 0.0  # of what drafting gained in requests of late
+    _debt_s: float = 0.0  # and of what it lost
 
-    def allowance_s(self, request: RequestBooks, left_s: float, share: float = LOSS) -> float:
+    def allowance_s(self, request: RequestBooks, left_s: float, share: float) -> float:
         """What a round may lose at worst, where plain decoding of the rest would take `left_s`.
 
         Of the time of the whole request it is this share.
         """
         return share * (request.spent_s + left_s) + self._credit_s - request.lost_s
+
+    def lookups_allowance_s(self, request: RequestBooks, left_s: float) -> float:
+        """The same for lookups, less a share of what was lost in requests of late: failures must not add up."""
+        return self.allowance_s(request, left_s, LOSS) - self._debt_s
 
     def budget_s(self, request: RequestBooks, left_s: float, share: float = LOSS_BY_TRIALS) -> float:
         """What may be lost on purpose, to learn: not much more in one request than on average."""
@@ -121,8 +126,9 @@ class Books:
         self.exploration.add(seconds_of(outcome) / n_active, lost_s / n_active)
 
     def close(self, request: RequestBooks) -> None:
-        """A request is over: a share of what it gained may be lost by the next ones."""
+        """A request is over: shares of what it gained or lost count in the next ones."""
         self._credit_s = max(0.0, self._credit_s / 2 - _CREDIT * request.lost_s)
+        self._debt_s = max(0.0, self._debt_s / 2 + _DEBT * request.lost_s)
 
 
 def seconds_of(outcome: Round) -> float:

@@ -120,7 +120,7 @@ class PacedSchedule(Schedule):
             rate=n_active * books.rate(costs.plain_s()),
             n_left=left,
             tokens_per_round=books.tokens_per_round,
-            allowance_s=n_active * self._books.allowance_s(books, left_s),
+            allowance_s=n_active * self._books.lookups_allowance_s(books, left_s),
             draft_allowance_s=n_active * self._books.allowance_s(books, left_s, LOSS_BY_DRAFTS),
             budget_s=n_active * self._books.budget_s(books, left_s),
             daring_budget_s=n_active * self._books.budget_s(books, left_s, LOSS_BY_DARING),
