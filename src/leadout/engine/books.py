@@ -109,7 +109,7 @@ class Books:
         return share * (request.spent_s + left_s) + self._credit_s - request.lost_s
 
     def lookups_allowance_s(self, request: RequestBooks, left_s: float) -> float:
-        """The same for lookups, less a share of what was lost in requests of late: failures must not add up."""
+        """The same for lookups, less a share of what was lost of late, so that failures do not add up."""
         return self.allowance_s(request, left_s, LOSS) - self._debt_s
 
     def budget_s(self, request: RequestBooks, left_s: float, share: float = LOSS_BY_TRIALS) -> float:
