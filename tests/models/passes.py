@@ -8,8 +8,9 @@ import pytest
 from leadout.models.base import Chunk
 
 TOLERANCE = 0.12
-"""Logits spread over about +-12; kernels for other widths and layouts round 16-bit values otherwise: one in some
-hundred random walks is 0.081 off.
+"""Logits spread over about +-12; kernels for other widths and layouts round 16-bit values otherwise.
+
+One in some hundred random walks is 0.081 off.
 """
 
 PACKAGES = {"ik": "ik_llama_cpp", "llama": "llama_cpp"}
