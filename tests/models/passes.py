@@ -7,11 +7,8 @@ import pytest
 
 from leadout.models.base import Chunk
 
-TOLERANCE = 0.12
-"""Logits spread over about +-12; kernels for other widths and layouts round 16-bit values otherwise.
-
-One in some hundred random walks is 0.081 off.
-"""
+TOLERANCE = 0.08
+"""Logits spread over about +-12; kernels for other widths and layouts round 16-bit values otherwise."""
 
 PACKAGES = {"ik": "ik_llama_cpp", "llama": "llama_cpp"}
 
