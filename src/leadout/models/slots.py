@@ -204,8 +204,9 @@ class SlotCache:
         return self._context.decode(at)
 
     def _note_reach(self, chunks: Sequence[Chunk], group: Sequence[_Piece]) -> None:
-        """Remember how much every slot holds as this pass begins."""
-        begun = {chunks[piece.chunk].slot: piece.start for piece in group}
+        """Remember how much every slot holds as this pass begins, with what the groups before it brought."""
+        begun = {chunk.slot: len(chunk.tokens) for chunk in chunks[: group[0].chunk]}
+        begun |= {chunks[piece.chunk].slot: piece.start for piece in group}
         for slot, held in enumerate(self._slots):
             held.reach = max(held.reach, len(held.tokens) + begun.get(slot, 0))
 

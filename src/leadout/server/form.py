@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
+from leadout.checks import whole
 from leadout.engine.params import Params
 from leadout.errors import InputError
 from leadout.receipts import replayable
@@ -202,7 +203,8 @@ def _or(value: Any, default: Any) -> Any:
 def _biases(given: dict[str, float]) -> dict[int, float]:
     biases = {}
     for token, bias in given.items():
-        if not (token.isascii() and token.isdigit()) or len(token) > 9:
+        number = whole(token)
+        if number is None:
             raise InputError(f"logit_bias has {token!r}; its keys must be token ids, in decimal digits")
-        biases[int(token)] = bias
+        biases[number] = bias
     return biases
