@@ -95,6 +95,20 @@ def test_the_library_and_the_threads_that_are_faster_are_chosen():
     assert json.loads(json.dumps(report.to_json()))["choice"]["target"]["provider"] == "ik"
 
 
+def test_what_attention_costs_is_told_to_the_schedule():
+    class Attending(Simulated):
+        def forward(self, chunks):
+            now[0] += 5e-5 * len(chunks[0].tokens) * self.length(0)
+            return super().forward(chunks)
+
+    machine = Machine()
+    now = machine.now
+    report = machine.tune(lambda way: Attending(now, lambda width: costs(way, width)), WAYS[:1])
+    found = report.startup().costs
+    assert found.attention_s == pytest.approx(5e-5, rel=0.01)
+    assert report.targets[0].long.verify_s(4) == pytest.approx(found.behind(128 - 32).verify_s(4), rel=0.01)
+
+
 def test_a_smaller_cache_of_the_target_is_told_and_never_taken():
     machine = Machine()
     faster = machine.opener(lambda way, width: costs(way, width) * (1 if way.kv_type == "f16" else 0.5))

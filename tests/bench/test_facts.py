@@ -3,7 +3,7 @@
 import pytest
 from talk import talker
 
-from leadout.bench.costs import DRAFT_K, MeasuredCosts
+from leadout.bench.costs import DRAFT_K, LONG_WIDTHS, MeasuredCosts
 from leadout.bench.facts import facts_of_unit
 from leadout.bench.remembering import measure_memory
 from leadout.bench.widths import WIDTHS
@@ -101,7 +101,19 @@ def test_every_width_and_the_draft_are_timed_as_often_as_asked():
     assert target.length(0) == draft.length(0) == 0
     single = [fed for step in draft.passes for fed in step if len(fed.tokens) == 1]
     assert len(single) >= 3 * DRAFT_K
-    assert set(costs.to_json()) == {"verify_ms_by_width", "draft_ms", "read_ms"}
+    assert {width: len(seconds) for width, seconds in costs.long_s.items()} == dict.fromkeys(LONG_WIDTHS, 3)
+    known = {"verify_ms_by_width", "long_verify_ms_by_width", "draft_ms", "read_ms"}
+    assert set(costs.to_json()) == known
+
+
+def test_costs_tell_what_attention_costs_apart():
+    costs = MeasuredCosts()
+    costs.verify_s = {1: [0.5 + 1e-4 * 256], 4: [0.8 + 4e-4 * 256]}
+    costs.long_s = {1: [0.5 + 1e-4 * 1024], 4: [0.8 + 4e-4 * 1024]}
+    table = costs.table(0.0)
+    assert table.attention_s == pytest.approx(1e-4)
+    assert table.verify_s(4) == pytest.approx(0.8)
+    assert table.behind(2000).verify_s(1) == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize("n_ctx", [8, 40, 64])

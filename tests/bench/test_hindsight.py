@@ -1,5 +1,7 @@
 """Seconds of fixed choices and of the oracle, on answers that can be worked out by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from leadout.bench.hindsight import (
@@ -95,6 +97,13 @@ def test_no_choice_beats_the_oracle_and_the_best_fixed_one_is_found():
     assert 1.0 < seen.best < seen.oracle
     by_hand = 180.0 / sum(fixed_draft_s(each, COSTS, k=2) for each in answers)
     assert seen.fixed["draft k=2"] == by_hand
+
+
+def test_drafts_are_dearer_behind_a_long_prompt():
+    costs = replace(COSTS, attention_s=0.01)
+    short, long = (look_back([drafted("0111101111", n_prompt=n)], costs) for n in (0, 1000))
+    assert short.oracle > long.oracle
+    assert short.fixed["draft k=4"] > long.fixed["draft k=4"]
 
 
 def test_nothing_to_decode_is_no_workload():

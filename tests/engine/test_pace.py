@@ -283,6 +283,15 @@ def test_more_slots_make_a_drafted_token_dearer():
     assert (alone.k, shared.k) == (1, 0)
 
 
+def test_a_drafted_token_is_dearer_behind_a_long_context():
+    costs = CostTable(widths=((1, 1.0), (2, 1.3), (3, 1.6)), attention_s=1e-4)
+    paced = PacedSchedule(Memory(profile=Profile(costs)))
+    paced.begin(0)
+    short = RoundState(position=9, n_left=50, n_active=1, ks=range(3), n_held=100)
+    long = replace(short, n_held=8000)
+    assert [paced.judge(0, state).weigh("x", [0.7, 0.7]).k for state in (short, long)] == [2, 0]
+
+
 def test_what_was_learned_is_handed_over_and_kept(tmp_path):
     findings, costs = Findings("profiles", tmp_path / "deep"), table("Q8_0 ik")
     told = answer(np.random.default_rng(1), N, chance=0.9)

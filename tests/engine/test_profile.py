@@ -13,7 +13,8 @@ from leadout.engine.widths import STALE_PASSES
 from leadout.errors import InputError
 from leadout.testing import PieceVocabulary, TableModel, saying
 
-KNOWN = CostTable(widths=((1, 0.06), (2, 0.09), (4, 0.13)), draft_s=0.02, read_s=0.01, fixed_s=0.001)
+KNOWN = CostTable(widths=((1, 0.06), (2, 0.09), (4, 0.13)), draft_s=0.02, read_s=0.01, fixed_s=0.001,
+                  attention_s=2e-6)  # fmt: skip
 
 
 def test_costs_follow_what_is_seen():
@@ -31,6 +32,40 @@ def test_costs_follow_what_is_seen():
     assert costs.draft_s == pytest.approx(0.02, rel=0.1)
     assert costs.read_s == pytest.approx(0.01, rel=0.1)
     assert costs.fixed_s == pytest.approx(0.001, rel=0.1)
+
+
+def test_what_passes_cost_behind_long_contexts_is_learned_apart_from_what_they_cost_behind_short_ones():
+    profile, rng = Profile(KNOWN), np.random.default_rng(0)
+    law = KNOWN.behind(0)
+    for _ in range(40):
+        for n_held in (60, 1600, 3200):
+            for width in (1, 2, 4, 8):
+                seconds = law.verify_s(width) + 6e-6 * width * n_held
+                profile.saw_verify(width, seconds * (1 + 0.03 * rng.standard_normal()), n_held=n_held)
+    for n_held in (0, 1600, 6400):
+        for width in (1, 4, 8):
+            expected = law.verify_s(width) + 6e-6 * width * n_held
+            assert profile.costs_of(1, n_held).verify_s(width) == pytest.approx(expected, rel=0.08)
+    again = Profile.from_json(json.loads(json.dumps(profile.to_json())))
+    assert again.costs_of(1, 1600) == profile.costs_of(1, 1600)
+
+
+def test_one_wide_pass_behind_a_long_context_tells_most_of_what_the_next_one_takes():
+    profile = Profile(KNOWN)
+    took = KNOWN.verify_s(12) + 6e-6 * 12 * 1600
+    for _ in range(2):
+        profile.saw_verify(12, took, n_held=1600)
+    assert profile.costs_of(1, 1600).verify_s(12) == pytest.approx(took, rel=0.03)
+    assert profile.costs.verify_s(12) == pytest.approx(KNOWN.verify_s(12), rel=0.05)
+    profile.saw_verify(12, 30.0, n_held=1600)
+    assert profile.costs_of(1, 1600).verify_s(12) < 1.5 * took
+
+
+def test_several_slots_attend_to_what_each_of_them_holds():
+    profile = Profile(KNOWN)
+    assert profile.costs_of(3, 1024).verify_s(2) == pytest.approx(
+        profile.costs_of(3).verify_s(2) + KNOWN.attention_s * (2 + 2) * 1024
+    )
 
 
 def test_an_outlier_moves_little():

@@ -69,10 +69,10 @@ class TuneReport:
         """What a schedule may begin with for the chosen way."""
         target = next(each for each in self.targets if _is_way(each.way, self.choice.target))
         if self.choice.draft is None:
-            return Startup(costs=target.short, agreements=(), seconds=target.seconds)
+            return Startup(costs=target.costs_anywhere, agreements=(), seconds=target.seconds)
         draft = next(each for each in self.drafts if _is_way(each.way, self.choice.draft))
         return Startup(
-            costs=draft.costs_with(target.short),
+            costs=draft.costs_with(target.costs_anywhere),
             agreements=draft.agreements,
             seconds=target.seconds + draft.seconds,
         )

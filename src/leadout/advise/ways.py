@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from leadout.core.cost import CostTable, speed_of
+from leadout.core.cost import CostTable, attention_between, speed_of
 from leadout.engine.startup import Agreement
 from leadout.models.options import KvType
 from leadout.models.tuned import Library
@@ -60,6 +60,12 @@ class TargetTrial:
     def long(self) -> CostTable:
         """Costs at the longest one."""
         return self.costs[max(self.costs)]
+
+    @property
+    def costs_anywhere(self) -> CostTable:
+        """Those at the shortest context, with what attention costs by the longest one."""
+        n_more = max(self.costs) - min(self.costs)
+        return replace(self.short, attention_s=attention_between(self.short, self.long, n_more))
 
     @property
     def tokens_per_s(self) -> float:

@@ -47,6 +47,7 @@ def facts_of_unit(unit: Unit, answers: Sequence[Sequence[int]], draft: Model | N
         found.append(
             AnswerFacts(
                 n_tokens=len(answer),
+                n_prompt=len(prompt),
                 n_to_read=read,
                 agrees=agrees,
                 confidences=confidences,

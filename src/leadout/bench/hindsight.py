@@ -50,11 +50,14 @@ class AnswerFacts:
         For each lookup and token: what it proposed from this token on.
     n_tokens : int
         Of the answer.
+    n_prompt : int
+        Tokens of the prompt.
     n_to_read : int
         Tokens of the prompt that a draft model would have to read before its first draft.
     """
 
     n_tokens: int
+    n_prompt: int = 0
     n_to_read: int = 0
     agrees: tuple[bool, ...] = ()
     confidences: tuple[float, ...] = ()
@@ -64,6 +67,7 @@ class AnswerFacts:
         """Plain values, short: agreements as "1101", each lookup's guesses as "proposed/matched"."""
         return {
             "n_tokens": self.n_tokens,
+            "n_prompt": self.n_prompt,
             "n_to_read": self.n_to_read,
             "agrees": "".join("01"[each] for each in self.agrees),
             "lookups": {
@@ -71,6 +75,10 @@ class AnswerFacts:
                 for name, guesses in self.lookups.items()
             },
         }
+
+    def costs(self, costs: CostTable) -> CostTable:
+        """What rounds of this answer cost, on average, where the cache holds its prompt."""
+        return costs.behind(self.n_prompt + self.n_tokens // 2)
 
     def run_from(self, at: int) -> int:
         """Tokens from `at` on that the draft model would have got right in a row."""
@@ -117,14 +125,15 @@ def look_back(answers: Sequence[AnswerFacts], costs: CostTable) -> Hindsight | N
     costs : CostTable
         Of the same run: passes of the target by width, a draft pass, the rest of a round.
     """
-    plain_s = sum(plain_s_of(each, costs) for each in answers)
+    cases = [(each, each.costs(costs)) for each in answers]
+    plain_s = sum(plain_s_of(*case) for case in cases)
     if plain_s <= 0:
         return None
     fixed = {
-        name: plain_s / sum(seconds(each, costs) for each in answers)
+        name: plain_s / sum(seconds(*case) for case in cases)
         for name, seconds in _fixed_choices(answers).items()
     }
-    oracle = plain_s / sum(oracle_s(each, costs) for each in answers)
+    oracle = plain_s / sum(oracle_s(*case) for case in cases)
     return Hindsight(oracle=oracle, best_fixed=max(fixed, key=fixed.__getitem__), fixed=fixed)
 
 

@@ -79,5 +79,9 @@ def look_back_at(
 def _by_costs(run: Run, workload: str, costs: CostTable) -> float | None:
     answers = [each for each in run.answers if (each.workload, each.contender) == (workload, AUTO)]
     rounds = [each for taken in answers for each in taken.answer.rounds[1:]]
-    seconds = sum(costs.verify_s(each.drafted + 1) + each.draft_s + each.other_s for each in rounds)
-    return sum(each.emitted for each in rounds) * costs.plain_s() / seconds if rounds else None
+    plain_s = seconds = 0.0
+    for each in rounds:
+        then = costs.behind(each.n_held)
+        plain_s += each.emitted * then.plain_s()
+        seconds += then.verify_s(each.drafted + 1) + each.draft_s + each.other_s
+    return plain_s / seconds if rounds else None

@@ -12,7 +12,7 @@ import itertools
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,9 @@ class CostTable:
         What each further token costs that the draft model reads in the same pass.
     fixed_s : float
         Everything else in a round.
+    attention_s : float
+        What each token of a pass costs more for each token that its slot holds; the seconds of `widths` are
+        without that. 0 where it is not known, or is in them.
 
     Raises
     ------
@@ -52,6 +55,7 @@ class CostTable:
     draft_s: float = 0.0
     read_s: float = 0.0
     fixed_s: float = 0.0
+    attention_s: float = 0.0
     _seconds: dict[int, float] = field(init=False, repr=False, compare=False)
     _extra: dict[int, float] = field(init=False, repr=False, compare=False)
 
@@ -63,6 +67,12 @@ class CostTable:
             raise InputError(f"a cost table needs seconds above 0, got {self.widths!r}")
         object.__setattr__(self, "_seconds", dict(self.widths))
         object.__setattr__(self, "_extra", {})  # filled as it is asked for, which is often
+
+    def behind(self, n_held: int, n_active: int = 1) -> CostTable:
+        """The costs where each of so many slots at work holds `n_held` tokens."""
+        each_s = self.attention_s * n_held
+        widths = tuple((width, seconds + each_s * (width + n_active - 1)) for width, seconds in self.widths)
+        return replace(self, widths=widths, attention_s=0.0)
 
     def verify_s(self, width: int) -> float:
         """Seconds of a target pass: measured, or on the line between measured neighbours.
@@ -223,6 +233,15 @@ def _at(row: NDArray[np.float64], chance: float) -> float:
     low = min(int(place), _N_GRID - 2)
     first, second = float(row[low]), float(row[low + 1])
     return first + (second - first) * (place - low)
+
+
+def attention_between(short: CostTable, long: CostTable, n_more: int) -> float:
+    """Seconds of attention by what passes took behind two contexts, `n_more` tokens apart.
+
+    Of each token of a pass, for each that is held: by least squares over the widths of the longer one.
+    """
+    pairs = [(width * n_more, seconds - short.verify_s(width)) for width, seconds in long.widths]
+    return max(0.0, sum(n * more_s for n, more_s in pairs) / max(1, sum(n * n for n, _ in pairs)))
 
 
 def speed_of(k: int, acceptance: float, costs: CostTable) -> float:

@@ -101,6 +101,8 @@ class Round:
         Seconds in the drafter, in the target's forward pass, and in everything else of this round.
     width : int
         Tokens of all slots in the target's pass; 0 when it also read tokens of a prompt.
+    n_held : int
+        Tokens that each slot held before the pass, on average.
     forecast : Forecast or None
         What was predicted, by schedules that do.
     waited_s : float
@@ -118,6 +120,7 @@ class Round:
     verify_s: float
     other_s: float
     width: int = 0
+    n_held: int = 0
     forecast: Forecast | None = None
     waited_s: float = 0.0
     forced: int = 0

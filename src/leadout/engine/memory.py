@@ -17,7 +17,7 @@ from leadout.engine.widths import is_seconds
 from leadout.errors import InputError
 from leadout.models.remember import Findings
 
-VERSION = 4
+VERSION = 5
 USUAL_LENGTH = 192.0
 
 _N_REMEMBERED = 32

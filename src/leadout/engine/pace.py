@@ -110,7 +110,7 @@ class PacedSchedule(Schedule):
         """A judge with the costs, the rate and the budget of this moment."""
         if not self._memory.profile.is_known:
             return Willing()
-        request, costs = self._requests[slot], self._memory.profile.costs_of(state.n_active)
+        request, costs = self._requests[slot], self._memory.profile.costs_of(state.n_active, state.n_held)
         books, n_active = request.books, state.n_active
         left = expected_left(state.position, state.n_left, self._memory.usual_length)
         left_s = left * costs.plain_s() / n_active
@@ -193,7 +193,7 @@ class PacedSchedule(Schedule):
             if len(judges) != n_active:
                 return
         if outcome.width:
-            profile.saw_verify(outcome.width, outcome.verify_s, n_active)
+            profile.saw_verify(outcome.width, outcome.verify_s, n_active, outcome.n_held)
             profile.saw_other(outcome.other_s)
         n_passes, n_read = drafting(course for judge in judges for course in judge.courses.values())
         profile.saw_draft(n_passes, n_read, outcome.draft_s)

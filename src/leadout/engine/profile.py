@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from leadout.core.cost import CostTable
-from leadout.engine.widths import SHORTEST_S, Cost, Drift, Widths, is_drift, is_seconds
+from leadout.engine.widths import SHORTEST_S, Attention, Cost, Drift, Widths, is_drift, is_seconds
 from leadout.errors import InputError
 
 WIDEST = 64
 
 _FIRST_DRAFT = 0.3  # a draft pass, in single target passes, until one was seen
 _FIRST_READ = 0.4  # one more token that is read in a draft pass, in draft passes
+_FIRST_ATTENTION = 1e-4  # for each token that is held, of what one more token in a pass costs
+_LONG, _SAME_CONTEXT = 512, 64  # tokens held: where attention shows, and how far apart tables are
 _FIXED_LEARNING = 0.1
 _SAME_DRIFT, _N_KEPT = 0.01, 50  # a table serves while costs are within a hundredth, for so many passes
 _FAR_OFF = math.log(2)
@@ -37,12 +39,14 @@ class Profile:
         self._shared: dict[int, Widths] = {}  # by active slots, where these are several
         self._draft: Cost | None = None
         self._read: Cost | None = None
+        self._attention = Attention()
         self._fixed_s = 0.0
         self._drift, self._n_far_off = Drift(), 0
-        self._tables: dict[int, CostTable] = {}  # made anew where they would differ noticeably
+        self._tables: dict[tuple[int, int], CostTable] = {}  # made anew where they would differ noticeably
         self._table_drift = Drift()
         if costs is not None:
             self._fixed_s = costs.fixed_s
+            self._attention.slope_s = costs.attention_s or _FIRST_ATTENTION * costs.extra_s(1)
             if costs.draft_s > 0:
                 self._draft = Cost(costs.draft_s, 1)
                 self._read = Cost(costs.read_s or costs.draft_s * _FIRST_READ, 1)
@@ -63,15 +67,16 @@ class Profile:
         """
         return self.costs_of(1)
 
-    def costs_of(self, n_active: int) -> CostTable:
-        """The costs with that many slots at work, which draft in the same passes.
+    def costs_of(self, n_active: int, n_held: int = 0) -> CostTable:
+        """The costs with that many slots at work, which draft in the same passes, and hold so many tokens.
 
         Raises
         ------
         InputError
             If `is_known` is false.
         """
-        table = self._tables.get(n_active)
+        at = n_active, round(n_held / _SAME_CONTEXT)
+        table = self._tables.get(at)
         if table is None:
             self._table_drift = replace(self._drift)
             draft_s, read_s = self._drafting()
@@ -80,15 +85,22 @@ class Profile:
                 draft_s=(draft_s + (n_active - 1) * read_s) / n_active,
                 read_s=read_s,
                 fixed_s=self._fixed_s,
+                attention_s=self._attention.slope_s,
             )
-            self._tables[n_active] = table
+            self._tables[at] = table = table.behind(at[1] * _SAME_CONTEXT, n_active) if at[1] else table
         return table
 
-    def saw_verify(self, width: int, seconds: float, n_active: int = 1) -> None:
-        """A target pass of `width` tokens over `n_active` slots took this long."""
+    def saw_verify(self, width: int, seconds: float, n_active: int = 1, n_held: int = 0) -> None:
+        """A target pass of `width` tokens over `n_active` slots, which held so many each, took this long."""
+        n_pairs = width * n_held
         width -= n_active - 1
         if not (1 <= width <= WIDEST and seconds > 0):
             return
+        if n_pairs and self.is_known:
+            bare_s = self.costs_of(n_active).verify_s(width)
+            if width > 1 and n_held >= _LONG:  # single passes tell what has drifted
+                self._attention.learn(n_pairs, bare_s, seconds)
+            seconds *= bare_s / (bare_s + self._attention.slope_s * n_pairs)
         widths = self._single if n_active == 1 else self._shared.setdefault(n_active, Widths())
         surprise = widths.learn(width, seconds / self._drift.factor(width))
         if surprise is None or width > 1 or widths.n_passes % _N_KEPT == 0:
@@ -164,6 +176,7 @@ class Profile:
             "draft_s": 0.0 if self._draft is None else self._draft.seconds,
             "read_s": 0.0 if self._read is None else self._read.seconds,
             "fixed_s": self._fixed_s,
+            "attention_s": self._attention.slope_s,
         }
 
     @classmethod
@@ -175,14 +188,15 @@ class Profile:
         InputError
             If the values are not such.
         """
-        single = [values.get(name) for name in ("draft_s", "read_s", "fixed_s")]
+        single = [values.get(name) for name in ("draft_s", "read_s", "fixed_s", "attention_s")]
         drift = [values.get(name) for name in ("drift", "wide_drift")]
         if not all(map(is_seconds, single)) or not all(map(is_drift, drift)):
-            raise InputError(f"a profile needs seconds for draft_s, read_s and fixed_s, got {values!r}")
+            raise InputError(f"a profile needs seconds for draft_s, read_s and so on, got {values!r}")
         made = cls()
         made._single = Widths.from_json(values.get("widths"))
         made._drift = Drift(*(float(value) for value in drift))  # type: ignore[arg-type]
-        draft_s, read_s, made._fixed_s = (float(value) for value in single)  # type: ignore[arg-type]
+        draft_s, read_s, made._fixed_s, slope_s = (float(value) for value in single)  # type: ignore[arg-type]
+        made._attention.slope_s = slope_s
         if draft_s > 0:
             draft_s = max(SHORTEST_S, draft_s)
             made._draft = Cost(draft_s, 1)

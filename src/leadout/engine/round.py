@@ -107,7 +107,7 @@ class Rounds:
         started = perf_counter()
         sessions, proposals = asked.sessions, asked.proposals
         forecasts = [self._forecast(*each) for each in zip(sessions, proposals, strict=True)]
-        width = self._width(sessions, proposals)
+        width, n_held = self._width(sessions, proposals), self._n_held(sessions)
         foretold = perf_counter()
         try:
             logits = self._forward(sessions, proposals)
@@ -138,6 +138,7 @@ class Rounds:
                 verify_s=seen - foretold,
                 other_s=other_s,
                 width=width,
+                n_held=n_held,
                 forecast=forecast,
                 forced=sum(proposal.drafter_of(at) == FORCED for at in range(accepted)),
             )
@@ -173,8 +174,9 @@ class Rounds:
         asking = [session for session, k in zip(sessions, wanted, strict=True) if k > 0]
         if not asking:
             return [NO_PROPOSAL for _ in sessions]
+        n_held = self._n_held(sessions)
         requests = [
-            self._request(session, k, len(sessions))
+            self._request(session, k, len(sessions), n_held)
             for session, k in zip(sessions, wanted, strict=True)
             if k > 0
         ]
@@ -185,9 +187,13 @@ class Rounds:
             session.n_drafted += len(proposal.tokens)
         return proposals
 
-    def _request(self, session: Session, k: int, n_active: int) -> DraftRequest:
+    def _request(self, session: Session, k: int, n_active: int, n_held: int) -> DraftRequest:
         state = RoundState(
-            position=session.position, n_left=session.room, n_active=n_active, ks=self._allowed(k)
+            position=session.position,
+            n_left=session.room,
+            n_active=n_active,
+            ks=self._allowed(k),
+            n_held=n_held,
         )
         return DraftRequest(
             slot=session.slot,
@@ -214,6 +220,10 @@ class Rounds:
         if any(len(each.context) - self._target.length(each.slot) != 1 for each in sessions):
             return 0
         return sum(1 + len(proposal.tokens) for proposal in proposals)
+
+    def _n_held(self, sessions: Sequence[Session]) -> int:
+        """Tokens that each slot holds, on average."""
+        return sum(self._target.length(each.slot) for each in sessions) // len(sessions)
 
     def _forward(
         self, sessions: Sequence[Session], proposals: Sequence[Proposal]

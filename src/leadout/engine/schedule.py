@@ -30,12 +30,15 @@ class RoundState:
         Slots that share the pass.
     ks : sequence of int
         Draft lengths that may be verified, ascending from 0; in exact mode they have gaps.
+    n_held : int
+        Tokens that each of these slots holds before the pass, on average.
     """
 
     position: int
     n_left: int
     n_active: int
     ks: Sequence[int]
+    n_held: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

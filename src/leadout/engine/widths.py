@@ -1,4 +1,4 @@
-"""Seconds of one thing or another on this machine, learned one by one, and the drift that they share.
+"""Seconds of one thing or another on this machine, learned one by one, and what they have in common.
 
 Knows nothing of rounds and of what is drafted.
 """
@@ -25,6 +25,7 @@ SHORTEST_S = 1e-9
 """Nothing that was measured is shorter."""
 
 _LARGEST_DRIFT, _LONGEST_S = 20.0, 1e9  # nor beyond these
+_FIRST_WEIGHT, _WEIGHT_KEEP = 1e8, 0.95  # as much as a pass of 10 tokens behind 1,000
 _N_UNSURE = 3  # samples after which surprises are bounded
 _STEEPEST = 1.5  # a pass of w tokens that took longer than this many times w single ones was disturbed
 
@@ -159,6 +160,31 @@ class Drift:
     def is_near(self, other: Drift, distance: float) -> bool:
         """Whether both kinds are within that distance."""
         return max(abs(self.single - other.single), abs(self.wide - other.wide)) <= distance
+
+
+@dataclass(slots=True)
+class Attention:
+    """What each token of a pass costs more for each token that its slot holds.
+
+    A line through what passes behind long contexts took beyond what they would behind short ones, by least
+    squares; what is older counts for less.
+
+    Parameters
+    ----------
+    slope_s : float
+    weight : float
+        Of all that was seen: the sum of `n_pairs` squared.
+    """
+
+    slope_s: float = 0.0
+    weight: float = _FIRST_WEIGHT
+
+    def learn(self, n_pairs: int, bare_s: float, seconds: float) -> None:
+        """A pass took `seconds`, and behind nothing `bare_s`; `n_pairs`: its tokens times those held."""
+        expected_s = bare_s + self.slope_s * n_pairs
+        off_s = expected_s * math.expm1(bounded(math.log(seconds / expected_s)))
+        self.weight = _WEIGHT_KEEP * self.weight + n_pairs**2
+        self.slope_s = max(0.0, self.slope_s + off_s * n_pairs / self.weight)
 
 
 def bounded(surprise: float) -> float:
