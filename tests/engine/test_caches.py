@@ -23,6 +23,33 @@ def model(seed=0, **options):
     return TableModel(hashed(8, seed), n_vocab=8, **options)
 
 
+class Watched(FixedSchedule):
+    """Notes how much it is told that slots hold, before rounds and after them."""
+
+    def __init__(self, k):
+        super().__init__(k)
+        self.before, self.after = [], []
+
+    def judge(self, slot, state):
+        self.before.append(state.n_held)
+        return super().judge(slot, state)
+
+    def observe(self, slot, outcome):
+        self.after.append((outcome.n_held, outcome.emitted))
+
+
+def test_schedules_are_told_how_much_slots_hold():
+    watched = Watched(3)
+    drafting = Engine(model(n_ctx=64), ModelDrafter(model(1, n_ctx=64)), schedule=watched)
+    drafting.generate([1, 2, 3, 4], replace(GREEDY, max_tokens=12))
+    held = 4 - 1  # the last token of a prompt comes with the first round
+    for n_held, emitted in watched.after:
+        assert n_held == held
+        held += emitted
+    assert watched.before == [n_held for n_held, _ in watched.after[1:]][: len(watched.before)]
+    assert len(watched.before) > 2
+
+
 def test_second_turn_reads_only_what_is_new():
     target, draft = model(n_ctx=64), model(1, n_ctx=64)
     both = engine(target, ModelDrafter(draft))
