@@ -69,6 +69,13 @@ def test_going_on_pays_after_a_sure_run_and_not_after_a_doubtful_one():
     assert judge(FREE, chance=0.001).after_run("m", run_of(3, 0.99), 4) is None
 
 
+@pytest.mark.parametrize(("confidence", "k"), [(0.99, 1), (0.7, 0)])
+def test_a_gain_of_a_tenth_of_its_cost_is_taken_where_it_is_sure_and_left_where_it_is_doubtful(confidence, k):
+    chance = AcceptanceModel().predict(confidence, 0, 20).mean
+    costs = CostTable(widths=((1, 1.0), (2, 1.0 + chance / 1.1)))
+    assert judge(costs, ks=range(2)).weigh("suffix", [confidence]).k == k
+
+
 def test_reading_the_run_and_what_was_missed_is_charged():
     dear = replace(FREE, read_s=0.05)
     assert judge(dear).after_run("m", run_of(3, 0.99), 4) is not None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leadout.bench.bars import check
+from leadout.bench.record import Spread
 from leadout.bench.standard import FOLDER, StandardRun, read_set
 
 PAGE = Path("docs/benchmarks.md")
@@ -236,11 +237,8 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[s
     yield "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def _ratio(spread: Mapping[str, float] | None) -> str:
-    if spread is None:
-        return _NONE
-    within = "" if spread["n"] == 1 else f" ({spread['low']:.2f}-{spread['high']:.2f})"
-    return f"{spread['median']:.2f}{within}"
+def _ratio(spread: Mapping[str, Any] | None) -> str:
+    return _NONE if spread is None else Spread(**spread).ratio
 
 
 def _number(value: float | None, digits: int = 3) -> str:

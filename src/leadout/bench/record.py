@@ -35,6 +35,12 @@ class Spread:
         """The median, with the range behind it."""
         return f"{self.median:.3g} ({self.low:.3g}..{self.high:.3g})"
 
+    @property
+    def ratio(self) -> str:
+        """The same of a ratio; a single one has no range."""
+        within = "" if self.n == 1 else f" ({self.low:.2f}..{self.high:.2f})"
+        return f"{self.median:.2f}{within}"
+
 
 def write_record(path: Path, name: str, arguments: dict[str, object], figures: dict[str, object]) -> None:
     """Write one benchmark's JSON file.

@@ -95,7 +95,4 @@ def widths_table(costs: Mapping[str, Mapping[int, Spread]], unit: str = "ms") ->
 
 
 def _ratio(spread: Spread | None) -> str:
-    if spread is None:
-        return _NONE
-    within = "" if spread.n == 1 else f" ({spread.low:.2f}..{spread.high:.2f})"
-    return f"{spread.median:.2f}{within}"
+    return _NONE if spread is None else spread.ratio

@@ -120,7 +120,7 @@ class Books:
     def add(self, outcome: Round, judge: PacedJudge | None, n_active: int) -> None:
         """One more round; what was tried only to learn is charged to the budget."""
         lost_s = 0.0
-        if judge is not None and any(each.mood != "fair" and each.n_rows for each in judge.courses.values()):
+        if judge is not None and any(each.is_trial and each.n_rows for each in judge.courses.values()):
             costs = judge.outlook.costs
             lost_s = costs.extra_s(outcome.drafted) - outcome.accepted * costs.plain_s() + outcome.draft_s
         self.exploration.add(seconds_of(outcome) / n_active, lost_s / n_active)
@@ -153,7 +153,7 @@ def _lost_s(forecast: Forecast, judge: PacedJudge | None, outcome: Round) -> flo
     invested_s = risked_s = 0.0
     for course in judge.courses.values():
         backlog_s = max(0, course.n_unread - 2) * judge.outlook.costs.read_s if course.n_rows else 0.0
-        if course.mood != "fair":
+        if course.is_trial:
             risked_s += backlog_s
         else:
             invested_s += backlog_s

@@ -20,7 +20,10 @@ from leadout.engine.outlook import Course, Mood, Outlook, Refusal
 _BARELY = 1e-9  # the worth of what is tried only to learn: less than of anything that pays
 _HOPELESS = 0.01  # a chance below which no more tokens of a lookup are looked at
 SUREST = 0.999
-_STAKED = 0.07  # what a lookup's tokens must gain beyond their cost, as a share of it: chances err
+_STAKED, _STAKED_IN_DOUBT = 0.04, 0.3
+"""What a lookup's tokens must gain beyond their cost, as a share of it: chances err, the more the less sure
+the first token is. Drafts that gain nothing on average would only make answers vary."""
+
 _MUCH = 1.0  # tokens a round that a new text must promise, if hopes come true, to be dearer to try
 _BACKLOG = 16  # unread tokens that make it dear to ask a draft model how it finds a text
 _PATIENCE = 0.4  # of what reading a backlog costs, and up to 1 more for a large one
@@ -149,7 +152,8 @@ class PacedJudge:
         return max(k * chance - outlook.rate * outlook.costs.extra_s(k) for k in outlook.state.ks)
 
     def _best(self, chances: Sequence[float], ks: Sequence[int]) -> tuple[int, float]:
-        return best_prefix(chances, self.outlook.costs, (1 + _STAKED) * self.outlook.rate, ks=ks)
+        staked = _STAKED + _STAKED_IN_DOUBT * (1 - chances[0])
+        return best_prefix(chances, self.outlook.costs, (1 + staked) * self.outlook.rate, ks=ks)
 
     def _course(self, drafter: str, n_unread: int) -> Course:
         outlook = self.outlook

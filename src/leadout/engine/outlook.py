@@ -79,7 +79,7 @@ class Course:
     worth : float
         What `promise` answered.
     mood : Mood
-        Another one than "fair" when it is tried only to learn.
+        By which it goes on.
     n_unread : int
         Tokens it had to read first.
     confidences : list of float
@@ -100,6 +100,11 @@ class Course:
     chance: float = 1.0
     n_given: int = 0
     missed: float = 0.0
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether it is made only to learn."""
+        return self.mood != "fair"
 
     @property
     def n_rows(self) -> int:
