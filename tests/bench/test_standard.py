@@ -203,8 +203,8 @@ def test_page_has_every_figure_of_a_record(tmp_path):
         "peer_settings": {"llama-server:best": {"chosen": {"chat": "plain"}, "tokens_per_s": {}}},
     }  # fmt: skip
     text = page(parse_set(SET), {"a": written})
-    assert "| chat | plain | 1.00 (1.00-1.00) | - | 1.00 (1.00-1.00) | 2.5 | - | - | 2/2 |" in text
-    assert "|  | auto | 2.00 (2.00-2.00) |" in text
+    assert "| chat | plain | 1.00 (1.00..1.00) | - | 1.00 (1.00..1.00) | 2.5 | - | - | 2/2 |" in text
+    assert "|  | auto | 2.00 (2.00..2.00) |" in text
     assert "| chat | draft k=2 | 1.31 | 1.27 | 97% | 2.00 | 3.10 |" in text
     assert "| all, learning on | 4 | 0.100 | 0.200 | 50% |" in text
     assert "| 0.55 | 0.75 | 4 |" in text
@@ -225,7 +225,7 @@ def test_page_tells_what_checks_predicted():
     }
     figures = {"median_error": 0.04, "n_wrong": 0, "pairs": [pair]}
     text = page((), {}, {"figures": figures, "commit": "c", "date": "2026-11-30T00:00"})
-    assert "| a with b, ik | 1.20 (1.10-1.30) | 1.25 | 4% |" in text
+    assert "| a with b, ik | 1.20 (1.10..1.30) | 1.25 | 4% |" in text
     assert "Median error 4%" in text
     assert "predicts" not in page((), {})
 

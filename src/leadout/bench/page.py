@@ -206,7 +206,7 @@ def _checked(record: Mapping[str, Any]) -> Iterator[str]:
     rows = [
         (
             each["pair"],
-            f"{each['predicted']:.2f} ({each['low']:.2f}-{each['high']:.2f})",
+            f"{each['predicted']:.2f} ({each['low']:.2f}..{each['high']:.2f})",
             f"{each['measured']:.2f}",
             f"{each['error']:.0%}",
         )

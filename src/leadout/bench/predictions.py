@@ -170,7 +170,7 @@ def main(
             each = found[str(pair)] = measure(pair, Path(folder, "bench.json"))
             write_record(out, "predictions", arguments, figures_of([*kept(out, found), *found.values()]))
             print(
-                f"{each.pair}: predicted {each.predicted:.2f} ({each.low:.2f}-{each.high:.2f}), "
+                f"{each.pair}: predicted {each.predicted:.2f} ({each.low:.2f}..{each.high:.2f}), "
                 f"measured {each.measured:.2f}",
                 flush=True,
             )
