@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadout.core.cost import CostTable, best_prefix, draft_policy, speed_of
+from leadout.core.cost import CostTable, attention_between, best_prefix, draft_policy, speed_of
 from leadout.errors import InputError
 
 UNEVEN = CostTable(widths=((1, 1.0), (2, 1.6), (4, 2.0), (8, 6.0), (12, 5.0)), draft_s=0.2, read_s=0.1)
@@ -130,3 +130,14 @@ def test_speed_is_expected_tokens_over_the_seconds_of_a_round():
     assert speed_of(0, 0.7, costs) == pytest.approx(1 / 17)
     assert speed_of(3, 0.7, costs) == pytest.approx(2.533 / (17 + 3 * 9), rel=1e-3)
     assert speed_of(3, 0.7, costs) / speed_of(0, 0.7, costs) == pytest.approx(0.98, abs=0.005)
+
+
+def test_what_attention_costs_is_found_between_two_contexts_and_added_behind_any():
+    base = CostTable(widths=((1, 10.0), (4, 16.0)), draft_s=2.0, attention_s=0.001)
+    short, long = (base.behind(n) for n in (100, 900))
+    assert long.verify_s(4) == pytest.approx(16.0 + 0.001 * 4 * 900)
+    assert (long.draft_s, long.attention_s) == (2.0, 0.0)
+    assert base.behind(100, n_active=3).verify_s(1) == pytest.approx(10.0 + 0.001 * 3 * 100)
+    assert attention_between(short, long, 800) == pytest.approx(0.001)
+    assert attention_between(long, short, 800) == 0.0
+    assert attention_between(short, short, 0) == 0.0
