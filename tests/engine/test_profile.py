@@ -126,6 +126,19 @@ def test_costs_too_small_to_be_true_are_held_to_what_can_be():
     assert profile.costs.verify_s(1) == pytest.approx(0.06, rel=0.2)
 
 
+def test_attention_that_cannot_be_true_is_held_to_what_can_be():
+    values = Profile(KNOWN).to_json() | {"attention_s": 1e9}
+    profile = Profile.from_json(json.loads(json.dumps(values)))
+    for n_held in (1024, 64):
+        law = KNOWN.behind(n_held)
+        for _ in range(60):
+            for width in (1, 2, 4):
+                profile.saw_verify(width, law.verify_s(width), n_held=n_held)
+        assert profile.costs_of(1, n_held).verify_s(4) == pytest.approx(law.verify_s(4), rel=0.1)
+    with pytest.raises(InputError, match="a profile needs seconds"):
+        Profile.from_json(values | {"attention_s": -1.0})
+
+
 class Timed(TableModel):
     """Each pass takes time by its width on a clock that nobody else moves."""
 

@@ -18,6 +18,7 @@ WIDEST = 64
 _FIRST_DRAFT = 0.3  # a draft pass, in single target passes, until one was seen
 _FIRST_READ = 0.4  # one more token that is read in a draft pass, in draft passes
 _FIRST_ATTENTION = 1e-4  # for each token that is held, of what one more token in a pass costs
+_MOST_ATTENTION = 1e-3  # of a single pass, for each token that is held: several times what was ever seen
 _LONG, _SAME_CONTEXT = 512, 64  # tokens held: where attention shows, and how far apart tables are
 _FIXED_LEARNING = 0.1
 _SAME_DRIFT, _N_KEPT = 0.01, 50  # a table serves while costs are within a hundredth, for so many passes
@@ -196,9 +197,11 @@ class Profile:
         made._single = Widths.from_json(values.get("widths"))
         made._drift = Drift(*(float(value) for value in drift))  # type: ignore[arg-type]
         draft_s, read_s, made._fixed_s, slope_s = (float(value) for value in single)  # type: ignore[arg-type]
-        made._attention.slope_s = slope_s
         if draft_s > 0:
             draft_s = max(SHORTEST_S, draft_s)
             made._draft = Cost(draft_s, 1)
             made._read = Cost(max(SHORTEST_S, read_s or draft_s * _FIRST_READ), 1)
+        if made.is_known:
+            made._attention.slope_s = min(slope_s, _MOST_ATTENTION * made.costs.verify_s(1))
+            made._tables.clear()
         return made
