@@ -76,6 +76,15 @@ def test_a_gain_of_a_tenth_of_its_cost_is_taken_where_it_is_sure_and_left_where_
     assert judge(costs, ks=range(2)).weigh("suffix", [confidence]).k == k
 
 
+@pytest.mark.parametrize(
+    ("allowance_s", "k"), [(1.0, 3), (2.5, 5), (math.inf, 8)], ids=["short answer", "long answer", "no bound"]
+)
+def test_lookup_that_fails_loses_twice_what_is_allowed_or_three_plain_passes(allowance_s, k):
+    """However sure it is: its chance to fail bounds what is lost on average, this what is lost at once."""
+    costs = CostTable(widths=((1, 1.0), (9, 9.0)))
+    assert replace(judge(costs).outlook, allowance_s=allowance_s).lookups_within(0.001)[-1] == k
+
+
 def test_reading_the_run_and_what_was_missed_is_charged():
     dear = replace(FREE, read_s=0.05)
     assert judge(dear).after_run("m", run_of(3, 0.99), 4) is not None

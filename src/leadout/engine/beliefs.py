@@ -24,7 +24,7 @@ _NEW_TEXT = 0.2  # how far a new request opens what is known
 _STALE_RATE = 0.03
 _N_STALE_ROUNDS = 16
 _N_SUREST = 2  # of the typical rows: those that daring goes by
-_N_ASKED, _N_RESTING = 8, 5  # rounds: asked in each at first; a refusal later holds for four more
+_N_ASKED, _N_RESTING = 8, 16  # rounds: asked in each at first; a refusal later holds for fifteen more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,10 @@ Mood = Literal["fair", "hopeful", "daring"]
 """Which chances to reckon with: the expected ones, or those a standard deviation above; in a text that a
 draft model was not asked in, if need be, those of the rows that it is surest of."""
 
+_AT_WORST, _PASSES_AT_WORST = 2.0, 3.0
+"""What a lookup may lose when none of it stands: so many times what is allowed on average, and in a short
+answer, where that is little, so many plain passes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
@@ -57,17 +61,20 @@ class Outlook:
 
         What it costs when none of it stands is weighed with the chance of that, `doubt`.
         """
-        return self._within(self.allowance_s, 0.0, doubt)
+        most_s = max(_AT_WORST * self.allowance_s, _PASSES_AT_WORST * self.costs.plain_s())
+        return self._within(self.allowance_s, 0.0, doubt, most_s)
 
     def drafts_within(self) -> Sequence[int]:
         """Lengths of a model's draft that may not lose more than is allowed."""
-        return self._within(self.draft_allowance_s, self.costs.draft_s, 1.0)
+        return self._within(self.draft_allowance_s, self.costs.draft_s, 1.0, math.inf)
 
-    def _within(self, allowance_s: float, draft_s: float, doubt: float) -> Sequence[int]:
-        ks, extra_s = self.state.ks, self.costs.extra_s
-        if doubt * (ks[-1] * draft_s + extra_s(ks[-1])) <= allowance_s:
-            return ks
-        return [k for k in ks if k == 0 or doubt * (k * draft_s + extra_s(k)) <= allowance_s]
+    def _within(self, allowance_s: float, draft_s: float, doubt: float, most_s: float) -> Sequence[int]:
+        def fits(k: int) -> bool:
+            lost_s = k * draft_s + self.costs.extra_s(k)
+            return doubt * lost_s <= allowance_s and lost_s <= most_s
+
+        ks = self.state.ks
+        return ks if fits(ks[-1]) else [k for k in ks if k == 0 or fits(k)]
 
 
 @dataclass(slots=True)
