@@ -49,6 +49,16 @@ class Sure:
         return draft_policy(chances, outlook.costs, outlook.rate, ks=outlook.state.ks)
 
 
+class Hoping(Sure):
+    """Beliefs that expect nothing of a draft, and may hope for much in a text that it was not asked in."""
+
+    def is_new_to(self, drafter):
+        return True
+
+    def policy(self, drafter, outlook, mood):
+        return Sure(self.chance if mood == "daring" else 0.01).policy(drafter, outlook, mood)
+
+
 def judge(costs, *, chance=0.9, ks=range(9), n_left=30.0):
     outlook = Outlook(
         state=RoundState(position=20, n_left=100, n_active=1, ks=ks), costs=costs, rate=1 / costs.plain_s(),
@@ -83,6 +93,16 @@ def test_lookup_that_fails_loses_twice_what_is_allowed_or_three_plain_passes(all
     """However sure it is: its chance to fail bounds what is lost on average, this what is lost at once."""
     costs = CostTable(widths=((1, 1.0), (9, 9.0)))
     assert replace(judge(costs).outlook, allowance_s=allowance_s).lookups_within(0.001)[-1] == k
+
+
+@pytest.mark.parametrize(("n_left", "mood"), [(95.0, "daring"), (30.0, "fair")])
+def test_new_text_is_read_where_the_rest_of_the_answer_could_repay_it_five_times(n_left, mood):
+    """Reading costs 5 plain passes; drafts of 8 that all stand save eight ninths of those that are left."""
+    costs = replace(FREE, read_s=0.05)
+    outlook = replace(judge(costs, n_left=n_left).outlook, daring_budget_s=math.inf)
+    hoping = PacedJudge(outlook, Hoping(0.9999))
+    hoping.promise("m", 101)
+    assert hoping.courses["m"].mood == mood
 
 
 def test_reading_the_run_and_what_was_missed_is_charged():

@@ -24,7 +24,7 @@ _STAKED, _STAKED_IN_DOUBT = 0.04, 0.3
 """What a lookup's tokens must gain beyond their cost, as a share of it: chances err, the more the less sure
 the first token is. Drafts that gain nothing on average would only make answers vary."""
 
-_MUCH = 1.0  # tokens a round that a new text must promise, if hopes come true, to be dearer to try
+_FIVEFOLD = 5.0  # of what trying costs, what a new text must promise, if hopes come true, to be dearer to try
 _BACKLOG = 16  # unread tokens that make it dear to ask a draft model how it finds a text
 _PATIENCE = 0.4  # of what reading a backlog costs, and up to 1 more for a large one
 _LARGEST_SHARE = 0.25  # of the time that is left; a larger backlog is never read
@@ -174,16 +174,26 @@ class PacedJudge:
         one that it has not seen may be dearer to try, if much might be gained in it.
         """
         outlook = self.outlook
-        hopes: list[tuple[Mood, float, float]] = [("hopeful", outlook.budget_s, outlook.margin)]
-        if n_unread > _BACKLOG and self.beliefs.is_new_to(drafter):
-            hopes.append(("daring", outlook.daring_budget_s, _MUCH))
         cost_s = outlook.costs.drafting_s(1, n_unread) + self._extra_s(1)
-        for mood, budget_s, least in hopes:
-            if cost_s <= budget_s:
-                policy = self.beliefs.policy(drafter, outlook, mood)
-                if policy.worth - self._reading(n_unread, policy.worth) > least:
-                    return Course(policy, _BARELY, mood, n_unread)
+        if cost_s <= outlook.budget_s:
+            policy = self.beliefs.policy(drafter, outlook, "hopeful")
+            if policy.worth - self._reading(n_unread, policy.worth) > outlook.margin:
+                return Course(policy, _BARELY, "hopeful", n_unread)
+        if cost_s <= outlook.daring_budget_s and n_unread > _BACKLOG and self.beliefs.is_new_to(drafter):
+            policy = self.beliefs.policy(drafter, outlook, "daring")
+            if self._promised_s(policy, n_unread) > _FIVEFOLD * cost_s:
+                return Course(policy, _BARELY, "daring", n_unread)
         return None
+
+    def _promised_s(self, policy: DraftPolicy, n_unread: int) -> float:
+        """Seconds that the rest of the answer would gain if all rounds were as good as this policy hopes."""
+        outlook = self.outlook
+        n_tokens, together = 1.0, 1.0
+        for chance in policy.typical[: outlook.drafts_within()[-1]]:
+            together *= chance
+            n_tokens += together
+        gain_s = policy.worth / outlook.rate * outlook.n_left / n_tokens
+        return gain_s - (n_unread - 1) * outlook.costs.read_s
 
     def _refused(self, policy: DraftPolicy, n_unread: int) -> Course:
         missed = max(0.0, policy.worth - max(self.lookup_worth, self.outlook.margin))
