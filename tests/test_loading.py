@@ -277,7 +277,7 @@ class Told:
 
 def test_the_first_measurement_is_said_and_only_made_where_something_may_be_drafted(tmp_path):
     target = write_tiny_gguf(tmp_path / "fresh.gguf", seed=5, n_ctx_train=128)
-    measuring = "measuring what passes cost here, about 2 s, this once"
+    measuring = "measuring what passes cost here, about 2 s, once for this pair run this way"
     never, once, again = Told(), Told(), Told()
     load(target, "ngram", longest=0, progress=never).close()
     assert measuring not in never.labels

@@ -1,6 +1,7 @@
 """Memory and speed of a pair before anything is loaded."""
 
 import math
+from itertools import accumulate, chain, repeat
 
 import pytest
 from model_folder import write_shape
@@ -167,4 +168,12 @@ def test_memory_speed_is_measured_once(tmp_path):
     assert first > 1e6
     assert bandwidth(findings, clock=lambda: pytest.fail("measured again")) == first
     ticks = iter(range(100))
-    assert measure(1, clock=lambda: next(ticks)) <= 256_000_000
+    speed, times = measure(1, clock=lambda: next(ticks))
+    assert (speed <= 256_000_000, times) == (True, 1.0)
+
+
+def test_memory_speed_of_a_busy_moment_is_not_kept(tmp_path):
+    findings = Findings("machine", tmp_path)
+    ticks = accumulate(chain.from_iterable((0.0, seconds) for seconds in (1.0, 5.0, 5.0, 5.0)))
+    busy = bandwidth(findings, clock=lambda: next(ticks))
+    assert bandwidth(findings, clock=accumulate(repeat(0.1)).__next__) == pytest.approx(10 * busy)

@@ -7,7 +7,7 @@ import pytest
 from leadout.advise.tune import choose, tune, ways_to_try
 from leadout.advise.ways import Way
 from leadout.core.cost import CostTable, speed_of
-from leadout.errors import ProviderError
+from leadout.errors import BackendError, ProviderError
 from leadout.models.options import GgufOptions
 from leadout.models.tuned import Tuned, TunedModel, recall, remember, tuned_key
 from leadout.testing import PieceVocabulary, TableModel, saying
@@ -95,6 +95,19 @@ def test_the_library_and_the_threads_that_are_faster_are_chosen():
     assert json.loads(json.dumps(report.to_json()))["choice"]["target"]["provider"] == "ik"
 
 
+def test_a_busy_machine_is_told():
+    machine, n_passes = Machine(), [0]
+
+    def disturbed(way, width):
+        n_passes[0] += 1
+        return costs(way, width) * (1 if n_passes[0] % 4 else 1 / 3)
+
+    assert not machine.tune(machine.opener(costs), WAYS[:1]).warning
+    warning = machine.tune(machine.opener(disturbed), WAYS[:1]).warning
+    assert warning.startswith("something else kept this machine busy: passes took 3.0 times as long")
+    assert warning.endswith("tune again when the machine is idle")
+
+
 def test_what_attention_costs_is_told_to_the_schedule():
     class Attending(Simulated):
         def forward(self, chunks):
@@ -160,7 +173,7 @@ def test_target_and_draft_may_run_in_different_libraries():
     assert len(report.pairs) == 4
 
 
-@pytest.mark.parametrize("n_ctx", [40, 64])
+@pytest.mark.parametrize("n_ctx", [8, 16, 17, 40, 64])
 def test_pairs_with_little_room_are_tuned_too(n_ctx):
     machine = Machine(n_ctx)
     report = machine.tune(machine.opener(costs), WAYS, machine.opener(draft_costs, lambda way: 1))
@@ -197,6 +210,27 @@ def test_what_cannot_be_run_is_left_out_and_said():
         machine.tune(machine.opener(costs, refuses=lambda way: True), WAYS)
     with pytest.raises(ProviderError, match="nothing here can run it"):
         machine.tune(machine.opener(costs), WAYS, machine.opener(costs, refuses=lambda way: True))
+
+
+def test_what_fails_while_it_is_measured_is_left_out_too():
+    def failing(way, width):
+        if way.provider == "ik" and width > 4:
+            raise BackendError("out of memory")
+        return costs(way, width)
+
+    report = Machine().tune(Machine().opener(failing), WAYS)
+    assert report.choice.target.provider == "llama"
+    assert report.failures == (
+        "the target with ik, 2 threads: out of memory", "the target with ik, 1 thread: out of memory",
+    )  # fmt: skip
+
+
+def test_a_draft_that_makes_it_slower_is_called_so():
+    machine = Machine()
+    report = machine.tune(machine.opener(costs), WAYS, machine.opener(costs, lambda way: 9))
+    assert report.choice.reason.endswith(", slower than without it")
+    pays = machine.tune(machine.opener(costs), WAYS, machine.opener(draft_costs))
+    assert not pays.choice.reason.endswith(", slower than without it")
 
 
 def test_a_draft_of_half_the_targets_work_is_predicted_to_lose():

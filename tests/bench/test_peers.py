@@ -4,6 +4,7 @@ import io
 import json
 import stat
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -348,6 +349,15 @@ def test_another_python_runs_the_worker(tiny, tmp_path):
     settings = PeerSettings(kind="openvino", mode="plain", target=str(tiny), program=str(python))
     with pytest.raises(ProviderError, match=r"openvino ended: ModuleNotFoundError: .*nothing_like_this"):
         ProcessPeer(settings)
+
+
+def test_a_program_that_is_no_python_is_left_out(tiny, tmp_path):
+    settings = PeerSettings(kind="openvino", mode="plain", target=str(tiny), program="/bin/echo")
+    with pytest.raises(ProviderError, match=r"openvino said '-m leadout.bench.peer_worker.*is it a Python"):
+        ProcessPeer(settings)
+    for program in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(ProviderError, match=f"{program} cannot be run: "):
+            ProcessPeer(replace(settings, program=str(program)))
 
 
 def test_server_that_ends_at_once_says_its_last_words(program):

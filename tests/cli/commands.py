@@ -25,6 +25,7 @@ JSON_KEYS = [
     "tokens_per_pass",
     "seconds",
     "tokens_per_second",
+    "slowdown",
     "speculation",
 ]
 

@@ -50,7 +50,7 @@ def test_it_gives_one_json_object(tiny, tmp_path):
     done = leadout("tune", tiny, "--threads", "1", "--json", LEADOUT_CACHE=str(tmp_path))
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    assert set(report) == {"choice", "targets", "caches", "drafts", "pairs", "failures"}
+    assert set(report) == {"choice", "targets", "caches", "drafts", "pairs", "failures", "warning"}
     assert report["choice"]["draft"] is None
     assert {each["provider"] for each in report["targets"]} <= {"ik", "llama"}
     assert all(each["tokens_per_s"] > 0 for each in report["targets"])
@@ -68,6 +68,11 @@ def test_a_draft_of_another_vocabulary_is_tuned_over_its_bridge(tiny, tmp_path):
     again = leadout(*run, **cache)
     assert again.returncode == 0, again.stderr
     assert "costs measured in" not in again.stderr
+
+
+def test_a_lookup_has_nothing_to_tune(tiny, tmp_path):
+    done = leadout("tune", tiny, "--draft", "ngram", LEADOUT_CACHE=str(tmp_path))
+    assert_one_line(done, 2, "draft is 'ngram', which loads no model; name a draft model to tune, or none")
 
 
 def test_a_missing_file_is_one_clear_line(tmp_path):

@@ -117,10 +117,12 @@ def test_a_model_survives_being_written():
     ("values", "said"),
     [
         ({}, "needs 4 rows of covariance"),
-        ({"weights": [0, 1, 0], "covariance": [[1, 0, 0, 0]] * 4}, "rows of 4 finite numbers"),
-        ({"weights": [0, 1, 0, 0], "covariance": [[1, 0, 0, None]] * 4}, "rows of 4 finite numbers"),
-        ({"weights": [0, 1, 0, float("nan")], "covariance": [[1, 0, 0, 0]] * 4}, "rows of 4 finite numbers"),
-        ({"weights": None, "covariance": [[1, 0, 0, 0]] * 4}, "rows of 4 finite numbers"),
+        ({"weights": [0, 1, 0], "covariance": [[1, 0, 0, 0]] * 4}, "rows of 4 numbers"),
+        ({"weights": [0, 1, 0, 0], "covariance": [[1, 0, 0, None]] * 4}, "rows of 4 numbers"),
+        ({"weights": [0, 1, 0, float("nan")], "covariance": [[1, 0, 0, 0]] * 4}, "rows of 4 numbers"),
+        ({"weights": [0, 1, 0, -2e6], "covariance": [[1, 0, 0, 0]] * 4}, "numbers up to 1,000,000"),
+        ({"weights": [0, 1, 0, 0], "covariance": [[1, -1, 0, 0]] * 4}, "needs 4 rows of covariance"),
+        ({"weights": None, "covariance": [[1, 0, 0, 0]] * 4}, "rows of 4 numbers"),
     ],
 )
 def test_a_damaged_model_is_refused(values, said):

@@ -107,6 +107,7 @@ SOUND = {
     [
         ({"format": "other"}, "its format is not 'leadout suffix memory'"),
         ({"version": 2}, "has version 2; this leadout reads version 1"),
+        ({"version": True}, "has version True; this leadout reads version 1"),
         ({"version": None}, "has version None; this leadout reads version 1"),
         ({"vocabulary": "w"}, "written for the vocabulary 'w', not 'v'; use another file"),
         ({"clients": {"a": []}}, "it has no list of clients"),

@@ -249,6 +249,13 @@ def test_step_schedule_that_could_stay_at_nothing_is_refused(ends):
         StepSchedule(*ends)
 
 
+def test_step_schedule_may_start_anywhere():
+    assert [StepSchedule.from_k(k).name for k in (1, 8, 64)] == ["step k=1..8", "step k=1..8", "step k=1..64"]
+    assert StepSchedule.from_k(20).longest == 20
+    with pytest.raises(InputError, match=r"k is 65; it must be a whole number in 1\.\.64"):
+        StepSchedule.from_k(65)
+
+
 @pytest.mark.parametrize("params", [None, {}, {"temperature": 0}, Params])
 def test_params_of_another_kind_are_refused(params):
     asked = one()

@@ -41,6 +41,19 @@ def test_fold_adds_up_counts_and_times():
     assert usage.acceptance == 1.0
 
 
+def test_usage_tells_how_busy_the_machine_was():
+    fold = ResultFold(ORIGIN)
+    fold.add(Started(index=0, prompt_tokens=5, cached_tokens=2, seconds=1.0, speculation=SPECULATION))
+    for width, verify_s in [(1, 0.01), (1, 0.03), (4, 9.0), (1, 0.02), (1, 0.05), (1, 0.01), (1, 0.04)]:
+        round = Round(
+            index=0, drafter="d", drafted=width - 1, accepted=0, emitted=1, draft_s=0.0, verify_s=verify_s,
+            other_s=0.0, width=width,
+        )  # fmt: skip
+        fold.add(round)
+    fold.add(Finished(index=0, reason="length", text="", speculation=SPECULATION))
+    assert fold.result().usage.slowdown == pytest.approx(3.0)  # the first pass read the prompt
+
+
 def test_json_has_exactly_these_keys():
     result = engine(TableModel(hashed(8), n_vocab=8), ScriptedDrafter.always(1)).generate(
         [1], Params(temperature=0.0, max_tokens=6, logprobs=1)
@@ -48,8 +61,8 @@ def test_json_has_exactly_these_keys():
     out = json.loads(json.dumps(result.to_json()))
     assert list(out) == [
         "text", "finish_reason", "prompt_tokens", "completion_tokens", "cached_tokens", "target_passes",
-        "drafted", "accepted", "forced", "tokens_per_pass", "seconds", "tokens_per_second", "speculation",
-        "schedule", "ids", "provenance", "logprobs",
+        "drafted", "accepted", "forced", "tokens_per_pass", "seconds", "tokens_per_second", "slowdown",
+        "speculation", "schedule", "ids", "provenance", "logprobs",
     ]  # fmt: skip
     assert list(out["speculation"]) == ["enabled", "reason", "drafter", "verification"]
     assert list(out["schedule"]) == ["name", "predicted_gain", "calibration"]

@@ -85,7 +85,6 @@ def _why_none(picks: Picks) -> str:
         return f"as no other model here fits this target ({looked})"
     best = picks.fit[0]
     than = f"{best.estimate.speedup:.2f}x against {best.estimate.lookups:.2f}x of lookups alone"
-    sure = (
-        "" if best.estimate.basis != "sizes" else ", estimated from file sizes (`leadout check` measures it)"
-    )
+    unsure = ", too little for a guess from file sizes to load it (`leadout check` measures it)"
+    sure = unsure if best.estimate.basis == "sizes" else ""
     return f"as the best, {best.name}, is predicted to give {than}{sure}"

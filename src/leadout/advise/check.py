@@ -9,11 +9,12 @@ from time import perf_counter
 
 from leadout.advise.inspect import FileFacts, facts_of
 from leadout.advise.plan import MemoryPlan, ModelMemory, plan_memory
-from leadout.advise.predict import DISTURBED, Prediction, predict
+from leadout.advise.predict import Prediction, predict
 from leadout.advise.record import Show, TargetRecord, record_draft, record_target
 from leadout.advise.samples import Sample, read_samples
 from leadout.advise.verdict import Verdict, decide, decide_lookups
 from leadout.advise.vocabulary import VocabularyVerdict, compare
+from leadout.core.slowdown import DISTURBED, disturbance
 from leadout.drafters.base import Drafter
 from leadout.models.base import Chunk, Model
 from leadout.models.header import Header
@@ -71,10 +72,8 @@ class CheckReport:
         """Why none of it should be believed, or ""."""
         if self.prediction is None or not self.prediction.is_disturbed:
             return ""
-        return (
-            f"something else kept this machine busy: passes took {self.prediction.slowdown:.1f} times as "
-            "long as the fastest; this is not kept, check again when the machine is idle"
-        )
+        busy = disturbance(self.prediction.slowdown)
+        return f"{busy}; this is not kept, check again when the machine is idle"
 
     def to_json(self) -> dict[str, object]:
         """Plain values."""

@@ -9,14 +9,12 @@ from dataclasses import asdict, dataclass
 from leadout.advise.record import DraftRecord, Guess, TargetRecord, agreement
 from leadout.advise.replay import Replayed, replay, with_draft
 from leadout.advise.samples import KINDS, Kind
+from leadout.core.slowdown import DISTURBED
 from leadout.engine.memory import Memory
 from leadout.engine.pace import PacedSchedule
 from leadout.engine.startup import Agreement, Startup
 from leadout.errors import InputError
 from leadout.models.recalled import recalled
-
-DISTURBED = 2.0
-"""A slowdown that no idle machine has."""
 
 _N_PASSES = 2  # over all answers; the last counts, when the schedule knows the drafter as it soon would
 _Z = 1.645  # 90 % lie within, of a normal law

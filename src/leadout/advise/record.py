@@ -16,6 +16,7 @@ from leadout.advise.samples import KINDS, Sample
 from leadout.checks import is_whole
 from leadout.core.cost import CostTable
 from leadout.core.noise import RandomSource
+from leadout.core.slowdown import slowdown
 from leadout.core.values import History
 from leadout.drafters.base import Drafter, DraftPrompt, DraftRequest, Willing
 from leadout.engine.engine import Engine
@@ -32,7 +33,6 @@ Show = Callable[[str, int, int], None]
 WIDTHS = (2, 3, 4, 5, 6, 8, 12, 16)
 
 _WARM_UP = 2  # passes at the start of an answer that are not timed
-_JUDGED_S = 3e-3  # shorter passes vary by themselves
 _RUN, _EVERY = 4, 8  # tokens of a draft that is timed, and tokens of an answer between two of them
 
 
@@ -162,8 +162,7 @@ def record_target(
         ids, rounds = _answer(target, sample.prompt, n_tokens)
         timed = [each.verify_s for each in rounds[_WARM_UP:]]
         singles += timed
-        if timed and min(timed) >= _JUDGED_S:
-            slowdowns.append(median(timed) / min(timed))
+        slowdowns.append(slowdown(timed))
         others += [each.other_s for each in rounds[_WARM_UP:]]
         answers.append(Answered(sample=sample, answer=ids))
         if done % 2 == 0:

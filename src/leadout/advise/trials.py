@@ -14,6 +14,7 @@ import numpy as np
 from leadout.advise.record import Timings, follow
 from leadout.advise.ways import DraftTrial, PairTrial, TargetTrial, Way
 from leadout.core.cost import CostTable, speed_of
+from leadout.core.slowdown import slowdown
 from leadout.drafters.base import Drafter
 from leadout.engine.startup import SAMPLE, Agreement, TimedPasses
 from leadout.models.base import Chunk, Model
@@ -62,19 +63,21 @@ def try_target(
     Parameters
     ----------
     contexts : sequence of int >= 1
-        Cut to what the model has room for.
     widths : sequence of int
-        Ascending from 1.
+        Ascending from 1. Both are cut to what the model has room for.
     """
     started, costs = clock(), {}
+    slowdowns = []
+    widths = [each for each in widths if each < model.info.n_ctx]
     longest = model.info.n_ctx - max(widths)
     for context in sorted({max(1, min(each, longest)) for each in contexts}):
         passes = TimedPasses(model, sample_of(model, context + max(widths)), context, clock)
         passes.fastest(1, 1)  # warms up
-        found = tuple((width, passes.fastest(width, _N_TIMES)) for width in widths)
-        costs[context] = CostTable(widths=found)
+        times = {width: passes.times(width, _N_TIMES) for width in widths}
+        costs[context] = CostTable(widths=tuple((width, min(each)) for width, each in times.items()))
+        slowdowns += [slowdown(each) for each in times.values()]
         passes.close()
-    return TargetTrial(way=way, costs=costs, seconds=clock() - started)
+    return TargetTrial(way=way, costs=costs, seconds=clock() - started, slowdown=median(slowdowns))
 
 
 def try_draft(model: Model, way: Way, answer: Answer, drafter: Drafter, clock: Clock) -> DraftTrial:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from leadout.advise.trials import Clock, answer_of, try_draft, try_pair, try_target
 from leadout.advise.ways import DraftTrial, PairTrial, TargetTrial, Way, fastest_target, ranked_drafts
+from leadout.core.slowdown import disturbance
 from leadout.drafters.base import Drafter
 from leadout.drafters.model import ModelDrafter
 from leadout.engine.startup import Startup
@@ -65,6 +66,12 @@ class TuneReport:
     choice: Tuned
     failures: tuple[str, ...]
 
+    @property
+    def warning(self) -> str:
+        """Why none of it should be believed, or ""."""
+        busy = disturbance(max(each.slowdown for each in (*self.targets, *self.caches)))
+        return busy and f"{busy}; this is not kept, tune again when the machine is idle"
+
     def startup(self) -> Startup:
         """What a schedule may begin with for the chosen way."""
         target = next(each for each in self.targets if _is_way(each.way, self.choice.target))
@@ -86,6 +93,7 @@ class TuneReport:
             "drafts": [each.to_json() for each in self.drafts],
             "pairs": [each.to_json() for each in self.pairs],
             "failures": list(self.failures),
+            "warning": self.warning,
         }
 
 
@@ -167,6 +175,8 @@ def choose(targets: Sequence[TargetTrial], pairs: Sequence[PairTrial]) -> Tuned:
         pair = fastest
     gain = pair.tokens_per_s / best.tokens_per_s
     reason += f"; draft with {pair.draft}: {gain:.2f}x at k = {pair.k}"
+    if gain < 1:
+        reason += ", slower than without it"
     return Tuned(target=_tuned(pair.target), draft=_tuned(pair.draft), reason=reason)
 
 
@@ -241,14 +251,10 @@ class _Trials:
         for done, way in enumerate(ways):
             self.show(part, done, len(ways))
             try:
-                model = opener(way)
+                with closing(opener(way)) as model:
+                    found.append(attempt(model, way))
             except LeadoutError as error:
                 self.failures.append(f"{part} with {way}: {error}")
-                continue
-            try:
-                found.append(attempt(model, way))
-            finally:
-                model.close()
         self.show(part, len(ways), len(ways))
         return found
 

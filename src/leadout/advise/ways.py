@@ -45,11 +45,14 @@ class TargetTrial:
         By tokens in the cache; at least one.
     seconds : float
         How long measuring took.
+    slowdown : float >= 1
+        Usual passes in the fastest ones of the same width: far above 1 where the machine was busy.
     """
 
     way: Way
     costs: Mapping[int, CostTable]
     seconds: float
+    slowdown: float = 1.0
 
     @property
     def short(self) -> CostTable:

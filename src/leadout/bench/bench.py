@@ -225,6 +225,10 @@ def units_for(options: BenchOptions, target: Model, plain: Contender, notes: lis
     fitting = []
     for name, limit in options.limits.items():
         workload = _shortened(read_workload(cast("WorkloadName", name)), options.n_calls)
+        if limit is not None and limit > len(workload.conversations):
+            notes.append(
+                f"{name} has {len(workload.conversations)} prompts, fewer than the {limit} asked for"
+            )
         try:
             units = make_units(
                 workload,

@@ -150,4 +150,4 @@ def emptied(model: Model) -> Model:
 
 
 def _schedule(spec: Spec) -> Schedule:
-    return StepSchedule(spec.k, high=max(8, spec.k)) if spec.kind == "step" else FixedSchedule(spec.k)
+    return StepSchedule.from_k(spec.k) if spec.kind == "step" else FixedSchedule(spec.k)

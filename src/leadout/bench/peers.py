@@ -21,6 +21,7 @@ from leadout.bench.progress import Progress
 from leadout.bench.server_settings import Tuned, TuningPrompt
 from leadout.bench.specs import DRAFTING, Spec
 from leadout.bench.words import LastWords, child_environment
+from leadout.checks import shown
 from leadout.engine.params import Params
 from leadout.errors import ProviderError
 
@@ -193,15 +194,19 @@ class ProcessPeer:
         self._kind = settings.kind
         self._words = LastWords()
         command = [settings.program or sys.executable, "-m", "leadout.bench.peer_worker"]
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._words.file,
-            text=True,
-            bufsize=1,
-            env=child_environment(),
-        )
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._words.file,
+                text=True,
+                bufsize=1,
+                env=child_environment(),
+            )
+        except OSError as error:
+            self._words.close()
+            raise ProviderError(f"{command[0]} cannot be run: {error}") from error
         try:
             self._version = str(self._ask({"open": asdict(settings)})["version"])
         except BaseException:
@@ -258,7 +263,18 @@ class ProcessPeer:
             line = ""
         if not line:
             raise ProviderError(f"{self._kind} ended: {self._words.read()}")
-        reply: dict[str, Any] = json.loads(line)
+        reply = _object(line)
+        if reply is None:
+            raise ProviderError(f"{self._kind} said {shown(line)}, which is no answer; is it a Python?")
         if "error" in reply:
             raise ProviderError(f"{self._kind} failed: {reply['error']}")
         return reply
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    """The JSON object of a line; None where it is none."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -95,21 +95,21 @@ def parse_specs(text: str) -> tuple[Spec, ...]:
 
 def _parse(text: str) -> Spec:
     rest, _, provider = text.partition("@")
-    kind, _, argument = rest.partition(":")
+    kind, colon, argument = rest.partition(":")
     if kind not in OWN and kind not in PEERS:
         raise InputError(f"contender {text!r} is not known; there are {', '.join((*OWN, *PEERS))}")
     if provider and (kind in PEERS or provider not in ("ik", "llama")):
         raise InputError(f"contender {text!r}: @ik or @llama may follow {', '.join(OWN)}, nothing else")
     known = cast("Literal['ik', 'llama', '']", provider)
     if kind in PEERS:
-        if argument and argument not in PEERS[kind]:
+        if colon and argument not in PEERS[kind]:
             raise InputError(f"contender {text!r}: {kind} can do {', '.join(PEERS[kind])}")
         return Spec(kind=kind, mode=argument)
     if kind in (PLAIN, AUTO):
-        if argument:
+        if colon:
             raise InputError(f"contender {text!r}: {kind} takes no number")
         return Spec(kind=kind, provider=known)
-    k = whole(argument) if argument else DEFAULT_K
+    k = whole(argument) if colon else DEFAULT_K
     if k is None or not 1 <= k <= MAX_K:
         raise InputError(f"contender {shown(text)}: what follows {kind}: is k, a whole number in 1..{MAX_K}")
     return Spec(kind=kind, k=k, provider=known)

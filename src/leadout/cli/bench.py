@@ -91,7 +91,8 @@ def bench(
     draft: Annotated[
         str,
         typer.Option(
-            metavar="none|ngram|MODEL", help="What drafts: ngram, or the name or path of a draft model."
+            metavar="none|ngram|MODEL",
+            help="What drafts: ngram (lookups alone), or the name or path of a draft model.",
         ),
     ] = "ngram",
     json: Annotated[bool, typer.Option("--json", help="Print the record instead of tables.")] = False,
@@ -114,6 +115,11 @@ def bench(
     elif bench_options.picture is not None:
         note(NEEDS_MATPLOTLIB)
     has_model = is_model(draft)
+    if not has_model and draft not in ("none", "ngram"):
+        raise InputError(
+            f"draft is {draft!r}; here it is a draft model (`leadout pick` names what auto would take), or "
+            "ngram, with which the contender auto uses all lookups, or none"
+        )
     check_draft_flags(replace(choice, draft=draft), draft_options, has_model=has_model)
     target_file, draft_file = _files(
         target, draft, bench_options, offline=choice.offline, has_draft=has_model

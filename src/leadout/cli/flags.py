@@ -161,7 +161,7 @@ class Choice:
             case "fixed":
                 return FixedSchedule(DEFAULT_K if self.k is None else self.k)
             case "step":
-                return StepSchedule(DEFAULT_K if self.k is None else self.k)
+                return StepSchedule.from_k(DEFAULT_K if self.k is None else self.k)
             case "threshold":
                 return ThresholdSchedule() if self.k is None else ThresholdSchedule(self.k)
 

@@ -61,7 +61,7 @@ class StepProgress:
     Parameters
     ----------
     is_quiet : bool
-        Say nothing at all.
+        Say nothing elsewhere.
     """
 
     def __init__(self, *, is_quiet: bool) -> None:
@@ -73,9 +73,7 @@ class StepProgress:
             TimeElapsedColumn(),
             TimeRemainingColumn(),
         )
-        self._bar = Progress(
-            *columns, console=console, transient=True, disable=is_quiet or not console.is_terminal
-        )
+        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._says_parts = not is_quiet and not console.is_terminal
         self._tasks: dict[str, TaskID] = {}
 

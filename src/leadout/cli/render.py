@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from leadout.cli.output import note
+from leadout.core.slowdown import disturbance
 from leadout.engine.events import Event, Finished, Origin, Token
 from leadout.engine.result import Result, speculation_of
 
@@ -129,4 +130,6 @@ def closing_line(results: Sequence[Result]) -> str:
     parts.append(f"prompt {prompt} tokens, {cached} of them cached")
     rule = f", {speculation.verification} verification" if speculation.enabled else ""
     parts.append(f"speculation {speculation.reason}{rule}")
+    if busy := disturbance(max(u.slowdown for u in usages)):
+        parts.append(f"{busy}; fewer --threads may be faster")
     return " | ".join(parts)

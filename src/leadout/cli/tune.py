@@ -65,6 +65,10 @@ def _print(report: TuneReport) -> None:
             print_table(table)
     for failure in report.failures:
         note(f"left out: {failure}")
+    if report.warning:
+        print(f"fastest: {report.choice.reason}")
+        note(report.warning)
+        return
     print(f"chosen: {report.choice.reason}")
     print(f"kept in {cache_folder() / 'tuned'} and used from now on; undone by: leadout cache rm tuned")
 

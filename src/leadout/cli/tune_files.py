@@ -34,12 +34,12 @@ def tune_files(
     progress: Progress | None = None,
     show: Show,
 ) -> TuneReport:
-    """Tune a target, and a draft model for it, and keep the choice and what it costs.
+    """Tune a target, and a draft model for it, and keep the choice and what it costs if the machine was idle.
 
     Parameters
     ----------
     target, draft : str
-        Names or paths, as `leadout.load` takes them; None or a lookup's word tunes the target alone.
+        Names or paths, as `leadout.load` takes them; None or "none" tunes the target alone.
     options : GgufOptions or None
         How they are loaded, threads and cache formats aside.
     threads : sequence of int
@@ -54,7 +54,8 @@ def tune_files(
     Raises
     ------
     InputError
-        If the options ask for a GPU: there is nothing to choose for it yet.
+        If the options ask for a GPU: there is nothing to choose for it yet. If the draft is a lookup, which
+        has nothing to tune.
     StoreError, ModelFileError, ProviderError
         If files cannot be found or run.
     """
@@ -63,6 +64,8 @@ def tune_files(
         raise InputError(
             f"n_gpu_layers is {options.n_gpu_layers}, but only the CPU can be tuned; leave it out"
         )
+    if draft not in (None, "none") and not is_model(draft):
+        raise InputError(f"draft is {draft!r}, which loads no model; name a draft model to tune, or none")
     files = resolve(target, offline=offline, progress=progress)
     read_header(files.path)  # a damaged file is told of before any measurement is
     drafts = None
@@ -85,7 +88,8 @@ def tune_files(
         clock=perf_counter,
         show=show,
     )
-    _keep(report, files, drafts, options)
+    if not report.warning:
+        _keep(report, files, drafts, options)
     return report
 
 

@@ -26,6 +26,7 @@ PRIOR_VARIANCES = (1.0, 0.1, 0.1, 0.02)
 KEEP = 0.996
 _MIDDLE = 4.0  # log1p of a position some way into an answer, so that position and bias are told apart
 _SMALLEST = 1e-4
+_LARGEST = 1e6  # of a weight or a variance; nothing that was learned comes near
 _PROBIT = math.pi / 8
 _N_NEWTON = 4
 N_BINS = 10
@@ -136,7 +137,7 @@ class AcceptanceModel:
         weights, covariance = values.get("weights"), values.get("covariance")
         n = len(PRIOR_WEIGHTS)
         rows = [_row(row, n) for row in covariance] if isinstance(covariance, list) else []
-        if len(rows) != n:
+        if len(rows) != n or any(row[i] < 0 for i, row in enumerate(rows)):
             raise InputError(f"an acceptance model needs {n} rows of covariance, got {covariance!r}")
         return cls(weights=_row(weights, n), covariance=tuple(rows))
 
@@ -260,6 +261,6 @@ def _times(matrix: _Matrix, x: _Vector) -> _Vector:
 
 def _row(values: object, n: int) -> _Vector:
     given = values if isinstance(values, list) else []
-    if len(given) == n and all(map(is_finite, given)):
+    if len(given) == n and all(is_finite(each) and abs(each) <= _LARGEST for each in given):
         return tuple(map(float, given))
-    raise InputError(f"an acceptance model needs rows of {n} finite numbers, got {values!r}")
+    raise InputError(f"an acceptance model needs rows of {n} numbers up to {_LARGEST:,}, got {values!r}")

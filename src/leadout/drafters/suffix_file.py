@@ -49,8 +49,8 @@ def save_memory(memory: SuffixMemory, file: Path, *, vocabulary: str) -> None:
             with suppress(OSError):
                 part.unlink()
             raise
-    except OSError as error:
-        raise InputError(f"the suffix memory cannot be written to {file}: {error}") from error
+    except (OSError, ValueError) as error:  # a path with a zero byte is a ValueError
+        raise InputError(f"the suffix memory cannot be written to {str(file)!r}: {error}") from error
 
 
 def load_memory(
@@ -86,7 +86,7 @@ def load_memory(
         raise _damaged(file, "it is not JSON") from error
     if not isinstance(found, dict) or found.get("format") != _FORMAT:
         raise _damaged(file, f"its format is not {_FORMAT!r}")
-    if found.get("version") != _VERSION:
+    if type(found.get("version")) is not int or found["version"] != _VERSION:
         raise InputError(
             f"{file} has version {found.get('version')!r}; this leadout reads version {_VERSION}"
         )

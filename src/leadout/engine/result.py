@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from leadout.core.estimate import Calibration
+from leadout.core.slowdown import slowdown
 from leadout.engine.events import Event, Finished, FinishReason, Round, Speculation, Started, Token
 
 
@@ -31,6 +32,8 @@ class Usage:
         pass.
     decode_seconds : float
         The part of `seconds` after the first token.
+    slowdown : float >= 1
+        Usual passes of one token in the fastest ones: 2 and more where something else kept the machine busy.
     """
 
     prompt_tokens: int = 0
@@ -42,6 +45,7 @@ class Usage:
     forced: int = 0
     seconds: float = 0.0
     decode_seconds: float = 0.0
+    slowdown: float = 1.0
 
     @property
     def tokens_per_pass(self) -> float | None:
@@ -190,6 +194,7 @@ class Result:
             "tokens_per_pass": usage.tokens_per_pass,
             "seconds": usage.seconds,
             "tokens_per_second": usage.tokens_per_second,
+            "slowdown": usage.slowdown,
             "speculation": {
                 "enabled": self.speculation.enabled,
                 "reason": self.speculation.reason,
@@ -285,6 +290,7 @@ class ResultFold:
             forced=sum(each.forced for each in self._rounds),
             seconds=started.seconds + decode_s,
             decode_seconds=decode_s,
+            slowdown=slowdown([each.verify_s for each in self._rounds[1:] if each.width == 1]),
         )
 
 

@@ -128,6 +128,12 @@ class StepSchedule(Schedule):
         self._start, self._low, self._high = start, low, high
         self._k: dict[int, int] = {}
 
+    @classmethod
+    def from_k(cls, k: int) -> StepSchedule:
+        """One that starts at `k`, whatever that is."""
+        check_whole("k", k, 1, MAX_K)
+        return cls(k, high=max(cls().longest, k))
+
     @property
     def name(self) -> str:
         """Such as "step k=1..8"."""

@@ -162,7 +162,11 @@ class TimedPasses:
 
     def fastest(self, width: int, n_times: int) -> float:
         """Seconds of the fastest of so many passes."""
-        return min(self._run(width) for _ in range(n_times))
+        return min(self.times(width, n_times))
+
+    def times(self, width: int, n_times: int) -> list[float]:
+        """Seconds of so many passes."""
+        return [self._run(width) for _ in range(n_times)]
 
     def _run(self, width: int) -> float:
         started = self._clock()

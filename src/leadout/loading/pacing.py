@@ -31,7 +31,9 @@ def paced_schedule(
     findings, key = Findings("profiles"), profile_key(models)
     memory, note = recall(findings, key), ""
     if memory is None:
-        progress.start(0, f"measuring what passes cost here, about {BUDGET_S:.0f} s, this once")
+        progress.start(
+            0, f"measuring what passes cost here, about {BUDGET_S:.0f} s, once for this pair run this way"
+        )
         try:
             startup = measure(
                 models.target, models.draft, clock=perf_counter, is_one_vocabulary=is_one_vocabulary(models)

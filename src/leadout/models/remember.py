@@ -44,8 +44,9 @@ class Findings:
 
     def read(self, key: str) -> object:
         """What was written under `key`; None when nothing was, or it cannot be read."""
+        file = self._file(key)
         try:
-            return json.loads(self._file(key).read_text(encoding="utf-8"))
+            return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
         except (OSError, ValueError, RecursionError):
             return None
 
