@@ -16,6 +16,7 @@ from talk import CHATML, talker
 from leadout.bench.bench import bench
 from leadout.bench.options import BenchOptions
 from leadout.bench.record import write_record
+from leadout.bench.workloads import read_workload
 from leadout.errors import InputError
 from leadout.loading import LoadedModels
 from leadout.models.compare import compare
@@ -177,13 +178,25 @@ LITTLE = (
 )
 
 
+def test_a_draft_that_is_no_model_is_refused(tiny):
+    for word in ("auto", "suffix"):
+        code, _, said = leadout("bench", tiny, *LITTLE, "--draft", word)
+        assert (code, f"draft is '{word}'; here it is a draft model" in said) == (2, True)
+
+
+def test_fewer_prompts_than_were_asked_for_are_noted(tmp_path):
+    done = measure(tmp_path, n_prompts=None, workloads="chat:99", vs="plain", max_tokens=2)
+    n = len(read_workload("chat").conversations)
+    assert done.notes[0] == f"chat has {n} prompts, fewer than the 99 asked for"
+
+
 def test_command_prints_a_table_and_keeps_everything(tiny, tmp_path):
     out = tmp_path / "bench.json"
     code, shown, said = leadout("bench", tiny, *LITTLE, "--vs", "ngram:2,llama-server", "--out", out)
     assert code == 0, said
     assert "workload" in shown
     assert "ngram:2" in shown
-    assert "llama-server was left out: " in said
+    assert said.count("llama-server was left out: ") == 2  # at once, and at the end
     assert said.endswith(f"every answer's figures are in {out}\n")
     record = json.loads(Path(out).read_text())
     assert record["arguments"]["vs"] == "ngram:2,llama-server"

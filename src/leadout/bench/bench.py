@@ -115,6 +115,7 @@ def bench(
     draft: str,
     progress: Progress | None = None,
     keep: Keep | None = None,
+    tell: Callable[[str], None] = lambda text: None,  # noqa: ARG005
 ) -> Benchmark:
     """Measure; models and peers are loaded here, and freed.
 
@@ -128,6 +129,8 @@ def bench(
         "none", "ngram", or the name of the draft model that `load` loads.
     progress : Progress or None
     keep : Keep or None
+    tell : callable
+        Told at once of contenders that are left out; the notes say so at the end.
 
     Returns
     -------
@@ -156,7 +159,12 @@ def bench(
         units = units_for(options, models[""].target, contenders[0], notes)
         others = [spec for spec in specs if spec.is_peer]
         setup = _setup(models[""], units, options, gguf)
-        peers = _peers(others, setup, closing, notes, progress)
+
+        def left_out(text: str) -> None:
+            notes.append(text)
+            tell(text)
+
+        peers = _peers(others, setup, closing, left_out, progress)
         provenance = _provenance(models, peers) | {"load_average": [load_before]}
         costs = _measure({}, models)
 
@@ -225,7 +233,7 @@ def units_for(options: BenchOptions, target: Model, plain: Contender, notes: lis
     fitting = []
     for name, limit in options.limits.items():
         workload = _shortened(read_workload(cast("WorkloadName", name)), options.n_calls)
-        if limit is not None and limit > len(workload.conversations):
+        if limit not in (None, options.n_prompts) and limit > len(workload.conversations):
             notes.append(
                 f"{name} has {len(workload.conversations)} prompts, fewer than the {limit} asked for"
             )
@@ -282,10 +290,10 @@ def _peers(
     specs: Sequence[Spec],
     setup: PeerSetup,
     closing: ExitStack,
-    notes: list[str],
+    left_out: Callable[[str], None],
     progress: Progress | None,
 ) -> dict[Contender, Peer]:
-    """The peers that could be started; of the others a note."""
+    """The peers that could be started; of the others `left_out` is told."""
     started: dict[Contender, Peer] = {}
     named = {spec: replace(spec, mode=spec.mode_with(has_draft=setup.draft is not None)) for spec in specs}
     names = [each.name for each in named.values()]
@@ -295,7 +303,7 @@ def _peers(
         try:
             peer = open_peer(setup.settings(asked), setup.prompts, progress)
         except ProviderError as error:
-            notes.append(f"{spec.name} was left out: {error}")
+            left_out(f"{spec.name} was left out: {error}")
             continue
         closing.callback(peer.close)
         started[peer_contender(asked.name, peer)] = peer

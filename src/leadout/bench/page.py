@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from leadout.bench.bars import check
+from leadout.bench.bars import Finding, check
 from leadout.bench.record import Spread
 from leadout.bench.standard import FOLDER, StandardRun, read_set
 
@@ -22,7 +23,9 @@ This page is made from the JSON files in [benchmarks](../benchmarks) by `python 
 no prompt is repeated. A speed is a multiple of plain decoding's over the tokens after the first one,
 paired answer by answer: the median, with the smallest and largest behind it. "Best plain" is the faster
 of plain decoding through either provider in the same run. `auto` is what leadout does by itself; the
-costs and the acceptance it goes by are learned in the run, no text is.
+costs and the acceptance it goes by are learned in the run, no text is. Q8_0 and F16 are made from the
+Q4_K_M file: they say the same, at the cost of their format. A + behind a commit: files beside it were
+changed, as records are by the runs before.
 
 *In hindsight* says what the run would have allowed: from the answers, what each drafter would have
 proposed at every token, and the costs measured in the same run, the speed of every fixed choice is
@@ -112,13 +115,13 @@ def _run(run: StandardRun, record: Mapping[str, Any]) -> Iterator[str]:
     yield f"```console\nleadout {' '.join(record['command'][1:])}\n```\n"
     yield from _speeds(figures["workloads"])
     yield f"![speeds, costs and predictions](../benchmarks/{run.name}.svg)\n"
-    yield from _settings(figures.get("peer_settings") or {})
+    for note in figures["notes"]:
+        yield f"Note: {note}\n"
+    yield from _settings(figures.get("peer_settings") or {}, figures["workloads"])
     yield from _hindsight(figures.get("hindsight") or {})
     yield from _predictions(figures.get("held_out"))
     yield from _memory(figures.get("remembering"))
     yield from _bars(run, figures)
-    for note in figures["notes"]:
-        yield f"Note: {note}\n"
 
 
 def _speeds(workloads: Mapping[str, Any]) -> Iterator[str]:
@@ -144,9 +147,10 @@ def _speeds(workloads: Mapping[str, Any]) -> Iterator[str]:
     yield from _table(SPEEDS, rows)
 
 
-def _settings(of_peers: Mapping[str, Any]) -> Iterator[str]:
+def _settings(of_peers: Mapping[str, Any], workloads: Mapping[str, Any]) -> Iterator[str]:
     for name, tried in of_peers.items():
-        chosen = "; ".join(f"{workload}: {setting}" for workload, setting in tried["chosen"].items())
+        used = {workload: tried["chosen"][workload] for workload in workloads if workload in tried["chosen"]}
+        chosen = "; ".join(f"{workload}: {setting}" for workload, setting in used.items())
         yield f"Settings of {name} that were fastest on prompts not measured here: {chosen}.\n"
 
 
@@ -199,7 +203,7 @@ def _checked(record: Mapping[str, Any]) -> Iterator[str]:
     yield (
         "`leadout check`, and then `leadout bench` with prompts that the check does not have: means over six "
         f"workloads, as multiples of plain decoding's speed. Median error {error}; wrong about whether "
-        f"drafting pays at all, by more than 5 %: {n_wrong}. "
+        f"drafting pays at all, by more than 5 %: {n_wrong}. {_of_kinds(figures['pairs'])}"
         f"leadout {record['commit'] or ''}, {record['date'][:10]}; "
         "[predictions.json](../benchmarks/predictions.json).\n"
     )
@@ -215,6 +219,13 @@ def _checked(record: Mapping[str, Any]) -> Iterator[str]:
     yield from _table(("pair", "predicted", "measured", "error"), rows)
 
 
+def _of_kinds(pairs: Sequence[Mapping[str, Any]]) -> str:
+    errors = [abs(told / came - 1) for each in pairs for told, came in each.get("kinds", {}).values()]
+    if not errors:
+        return ""
+    return f"Of single workloads the median error is {median(errors):.0%}, the largest {max(errors):.0%}. "
+
+
 def _memory(remembering: Mapping[str, Any] | None) -> Iterator[str]:
     if remembering:
         first, second = (remembering[key] / 1e6 for key in ("n_bytes", "n_bytes_after_twice"))
@@ -228,8 +239,14 @@ def _memory(remembering: Mapping[str, Any] | None) -> Iterator[str]:
 def _bars(run: StandardRun, figures: Mapping[str, Any]) -> Iterator[str]:
     findings = check(run.bars, figures)
     if findings:
-        rows = [(each.what, f"{each.wanted:.2f}", _number(each.found, 2), each.verdict) for each in findings]
+        rows = [(each.what, f"{each.wanted:.2f}", _found(each), each.verdict) for each in findings]
         yield from _table(("bar", "wanted", "found", ""), rows)
+
+
+def _found(bar: Finding) -> str:
+    """With one digit more where the bar is missed by less than the others show."""
+    near = bar.found is not None and bar.found < bar.wanted and round(bar.found, 2) >= bar.wanted
+    return _number(bar.found, 3 if near else 2)
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

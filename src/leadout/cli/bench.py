@@ -155,7 +155,9 @@ def bench(
         write_record(partial, "bench", arguments, so_far.to_json("plain"))
 
     with StepProgress(is_quiet=json) as progress:
-        done = measure(load, bench_options, options, draft=draft, progress=progress.show, keep=keep)
+        done = measure(
+            load, bench_options, options, draft=draft, progress=progress.show, keep=keep, tell=note
+        )
     out = bench_options.out if done.run.is_complete else partial
     write_record(out, "bench", arguments, done.to_json("plain"))
     if done.run.is_complete:

@@ -94,7 +94,7 @@ def _print(picks: Picks, target: str) -> None:
         basis = picks.fit[0].estimate.basis
         rows.insert(n_better, ("no draft model (lookups)", f"{picks.lookups:.2f}x", basis, "", ""))
         table = Table(box=None, header_style="bold", pad_edge=False)
-        for heading in ("draft", "predicted", "basis", "format", "vocabulary"):
+        for heading in ("draft", "predicted", "basis", "most weights as", "vocabulary"):
             table.add_column(heading)
         for row in rows:
             table.add_row(*row)

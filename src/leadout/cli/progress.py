@@ -93,5 +93,5 @@ class StepProgress:
         if part not in self._tasks:
             self._tasks[part] = self._bar.add_task(part, total=total)
             if self._says_parts:
-                note(f"{part}: {total} steps")
+                note(f"{part}: {total} step{'s' * (total != 1)}")
         self._bar.update(self._tasks[part], completed=done)
