@@ -1,12 +1,13 @@
 """Turns, fresh caches, and peers that fail."""
 
 from collections import Counter
+from itertools import pairwise, permutations
 
 import pytest
 from talk import answer, talker
 
 from leadout.bench.contenders import Contender, engine_contender, own_contender
-from leadout.bench.runner import rotated, run
+from leadout.bench.runner import in_order, run
 from leadout.bench.specs import parse_specs
 from leadout.bench.workloads import Unit
 from leadout.engine.engine import Engine
@@ -55,9 +56,15 @@ def own(text, target, draft=None, *, drafts_ngrams=False):
 
 
 def test_everybody_begins_equally_often():
-    firsts = Counter(rotated("abc", turn)[0] for turn in range(6))  # type: ignore[arg-type]
+    firsts = Counter(in_order("abc", turn)[0] for turn in range(6))
     assert firsts == {"a": 2, "b": 2, "c": 2}
-    assert all(sorted(rotated("abc", turn)) == ["a", "b", "c"] for turn in range(6))
+    assert all(sorted(in_order("abc", turn)) == ["a", "b", "c"] for turn in range(6))
+
+
+def test_everybody_goes_after_each_other_equally_often():
+    after = Counter(pair for turn in range(6) for pair in pairwise(in_order("abc", turn)))
+    assert after == dict.fromkeys(permutations("abc", 2), 2)
+    assert ["".join(in_order("ab", turn)) for turn in range(4)] == ["ab", "ba", "ba", "ab"]
 
 
 def test_contenders_take_turns_unit_by_unit():
@@ -65,7 +72,7 @@ def test_contenders_take_turns_unit_by_unit():
     done = run([ONE, TWO], scribes(diary, "a", "b"), GREEDY, repeats=2)
     assert [(who, what) for who, what, _ in diary[2:]] == [
         ("a", b"hello there"), ("b", b"hello there"), ("b", b"hello there you"), ("a", b"hello there you"),
-        ("b", b"hello there"), ("a", b"hello there"), ("a", b"hello there you"), ("b", b"hello there you"),
+        ("b", b"hello there"), ("a", b"hello there"), ("b", b"hello there you"), ("a", b"hello there you"),
     ]  # fmt: skip
     assert {longest for _, _, longest in diary[2:]} == {7, 5}
     assert [(each.contender, each.unit, each.repeat) for each in done.answers[:2]] == [

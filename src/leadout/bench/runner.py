@@ -1,6 +1,7 @@
 """The run: every contender answers every unit once per repeat, in turns, with fresh caches.
 
-Which contender goes first changes from unit to unit, so that a machine that slows down favours none.
+Which contender goes first changes from unit to unit, and who goes after whom does, so that neither a machine
+that slows down nor what the one before left behind favours any.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def run(
             if progress is not None:
                 progress(units[number].workload, done, len(turns))
             of_unit: list[Taken] = []
-            for contender in rotated(in_it, repeat + number):
+            for contender in in_order(in_it, repeat + number):
                 try:
                     of_unit += _answers(units[number], contender, params, repeat)
                 except ProviderError as error:
@@ -111,10 +112,14 @@ def run(
     return Run(answers=tuple(taken), notes=tuple(notes))
 
 
-def rotated(contenders: Sequence[Contender], turn: int) -> list[Contender]:
-    """The contenders in the order of this turn: each begins once in as many turns as there are contenders."""
-    first = turn % len(contenders) if contenders else 0
-    return [*contenders[first:], *contenders[:first]]
+def in_order(contenders: Sequence[Contender], turn: int) -> list[Contender]:
+    """The contenders in the order of this turn.
+
+    Each begins once in as many turns as there are contenders, and then they go round the other way.
+    """
+    n_rounds, first = divmod(turn, max(1, len(contenders)))
+    order = [*contenders[first:], *contenders[:first]]
+    return order[::-1] if n_rounds % 2 else order
 
 
 def _answers(unit: Unit, contender: Contender, params: Params, repeat: int) -> list[Taken]:
