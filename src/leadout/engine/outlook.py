@@ -38,7 +38,7 @@ class Outlook:
     daring_budget_s : float
         The same where much might be gained in a new text.
     allowance_s : float
-        Seconds that this round may lose at worst; what was gained before is allowed to be lost again.
+        Seconds that this round may lose; what was gained before is allowed to be lost again.
     draft_allowance_s : float
         The same for a draft of a model that has read the text.
     margin : float
@@ -59,7 +59,8 @@ class Outlook:
     def lookups_within(self, doubt: float) -> Sequence[int]:
         """Lengths of a lookup's proposal that may not lose more than is allowed.
 
-        What it costs when none of it stands is weighed with the chance of that, `doubt`.
+        What it costs when none of it stands is weighed with the chance of that, `doubt`, and has a limit of its
+        own.
         """
         most_s = max(_AT_WORST * self.allowance_s, _PASSES_AT_WORST * self.costs.plain_s())
         return self._within(self.allowance_s, 0.0, doubt, most_s)
