@@ -59,8 +59,8 @@ class Outlook:
     def lookups_within(self, doubt: float) -> Sequence[int]:
         """Lengths of a lookup's proposal that may not lose more than is allowed.
 
-        What it costs when none of it stands is weighed with the chance of that, `doubt`, and has a limit of its
-        own.
+        What it costs when none of it stands is weighed with the chance of that, `doubt`, and has a limit of
+        its own.
         """
         most_s = max(_AT_WORST * self.allowance_s, _PASSES_AT_WORST * self.costs.plain_s())
         return self._within(self.allowance_s, 0.0, doubt, most_s)
