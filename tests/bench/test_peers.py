@@ -351,13 +351,36 @@ def test_another_python_runs_the_worker(tiny, tmp_path):
         ProcessPeer(settings)
 
 
+def talking_program(tmp_path, said):
+    """A program that reads a line, says something and ends."""
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\nread line\necho '{said}'\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return str(program)
+
+
 def test_a_program_that_is_no_python_is_left_out(tiny, tmp_path):
-    settings = PeerSettings(kind="openvino", mode="plain", target=str(tiny), program="/bin/echo")
-    with pytest.raises(ProviderError, match=r"openvino said '-m leadout.bench.peer_worker.*is it a Python"):
+    program = talking_program(tmp_path, "hello")
+    settings = PeerSettings(kind="openvino", mode="plain", target=str(tiny), program=program)
+    with pytest.raises(ProviderError, match=r"openvino said 'hello.n', which is no answer; is it a Python"):
         ProcessPeer(settings)
     for program in (tmp_path, tmp_path / "missing"):
         with pytest.raises(ProviderError, match=f"{program} cannot be run: "):
             ProcessPeer(replace(settings, program=str(program)))
+
+
+def test_a_peer_that_was_killed_can_be_closed(tiny, tmp_path):
+    """What was to be written to it is still there when its pipe is closed."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\nread line\necho \'{"version": "1"}\'\n')
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    settings = PeerSettings(kind="openvino", mode="plain", target=str(tiny), program=str(python))
+    peer = ProcessPeer(settings)
+    peer._process.wait(timeout=10)
+    with pytest.raises(ProviderError, match="openvino ended: "):
+        peer.forget()
+    peer.close()
+    peer.close()
 
 
 def test_server_that_ends_at_once_says_its_last_words(program):
