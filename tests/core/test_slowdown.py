@@ -2,7 +2,7 @@
 
 import pytest
 
-from leadout.core.slowdown import DISTURBED, disturbance, slowdown
+from leadout.core.slowdown import DISTURBED, disturbance, not_kept, slowdown
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,7 @@ def test_slowdown_is_the_usual_time_in_fastest_ones(seconds, times):
 def test_only_what_no_idle_machine_has_is_told():
     assert not disturbance(DISTURBED - 0.01)
     assert "passes took 3.2 times as long as the fastest" in disturbance(3.21)
+    assert not not_kept(DISTURBED - 0.01, "check")
+    assert not_kept(3.21, "check") == (
+        f"{disturbance(3.21)}; this is not kept, check again when the machine is idle"
+    )

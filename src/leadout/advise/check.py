@@ -14,7 +14,7 @@ from leadout.advise.record import Show, TargetRecord, record_draft, record_targe
 from leadout.advise.samples import Sample, read_samples
 from leadout.advise.verdict import Verdict, decide, decide_lookups
 from leadout.advise.vocabulary import VocabularyVerdict, compare
-from leadout.core.slowdown import DISTURBED, disturbance
+from leadout.core.slowdown import DISTURBED, not_kept
 from leadout.drafters.base import Drafter
 from leadout.models.base import Chunk, Model
 from leadout.models.header import Header
@@ -70,10 +70,7 @@ class CheckReport:
     @property
     def warning(self) -> str:
         """Why none of it should be believed, or ""."""
-        if self.prediction is None or not self.prediction.is_disturbed:
-            return ""
-        busy = disturbance(self.prediction.slowdown)
-        return f"{busy}; this is not kept, check again when the machine is idle"
+        return "" if self.prediction is None else not_kept(self.prediction.slowdown, "check")
 
     def to_json(self) -> dict[str, object]:
         """Plain values."""

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from leadout.advise.trials import Clock, answer_of, try_draft, try_pair, try_target
 from leadout.advise.ways import DraftTrial, PairTrial, TargetTrial, Way, fastest_target, ranked_drafts
-from leadout.core.slowdown import disturbance
+from leadout.core.slowdown import not_kept
 from leadout.drafters.base import Drafter
 from leadout.drafters.model import ModelDrafter
 from leadout.engine.startup import Startup
@@ -69,8 +69,7 @@ class TuneReport:
     @property
     def warning(self) -> str:
         """Why none of it should be believed, or ""."""
-        busy = disturbance(max(each.slowdown for each in (*self.targets, *self.caches)))
-        return busy and f"{busy}; this is not kept, tune again when the machine is idle"
+        return not_kept(max(each.slowdown for each in (*self.targets, *self.caches)), "tune")
 
     def startup(self) -> Startup:
         """What a schedule may begin with for the chosen way."""

@@ -26,3 +26,9 @@ def disturbance(times: float) -> str:
     if times < DISTURBED:
         return ""
     return f"something else kept this machine busy: passes took {times:.1f} times as long as the fastest"
+
+
+def not_kept(times: float, do: str) -> str:
+    """The same of a measurement that is thrown away for it; `do` names what to do again."""
+    busy = disturbance(times)
+    return busy and f"{busy}; this is not kept, {do} again when the machine is idle"

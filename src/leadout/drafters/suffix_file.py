@@ -11,7 +11,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from leadout.checks import check_whole
+from leadout.checks import check_whole, is_whole
 from leadout.drafters.suffix_memory import N_CLIENTS, TOKENS_PER_CLIENT, SuffixMemory
 from leadout.errors import InputError
 
@@ -86,7 +86,7 @@ def load_memory(
         raise _damaged(file, "it is not JSON") from error
     if not isinstance(found, dict) or found.get("format") != _FORMAT:
         raise _damaged(file, f"its format is not {_FORMAT!r}")
-    if type(found.get("version")) is not int or found["version"] != _VERSION:
+    if not is_whole(found.get("version")) or found["version"] != _VERSION:
         raise InputError(
             f"{file} has version {found.get('version')!r}; this leadout reads version {_VERSION}"
         )

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import mul
 from typing import Protocol
 
 from leadout.core.cost import DraftPolicy, best_prefix
@@ -24,7 +26,7 @@ _STAKED, _STAKED_IN_DOUBT = 0.04, 0.3
 """What a lookup's tokens must gain beyond their cost, as a share of it: chances err, the more the less sure
 the first token is. Drafts that gain nothing on average would only make answers vary."""
 
-_FIVEFOLD = 5.0  # of what trying costs, what a new text must promise, if hopes come true, to be dearer to try
+_REPAID = 5.0  # times that a dearer trial in a new text must repay its cost, if hopes come true
 _BACKLOG = 16  # unread tokens that make it dear to ask a draft model how it finds a text
 _PATIENCE = 0.4  # of what reading a backlog costs, and up to 1 more for a large one
 _LARGEST_SHARE = 0.25  # of the time that is left; a larger backlog is never read
@@ -181,19 +183,17 @@ class PacedJudge:
                 return Course(policy, _BARELY, "hopeful", n_unread)
         if cost_s <= outlook.daring_budget_s and n_unread > _BACKLOG and self.beliefs.is_new_to(drafter):
             policy = self.beliefs.policy(drafter, outlook, "daring")
-            if self._promised_s(policy, n_unread) > _FIVEFOLD * cost_s:
+            if self._promised_s(policy, n_unread) > _REPAID * cost_s:
                 return Course(policy, _BARELY, "daring", n_unread)
         return None
 
     def _promised_s(self, policy: DraftPolicy, n_unread: int) -> float:
         """Seconds that the rest of the answer would gain if all rounds were as good as this policy hopes."""
         outlook = self.outlook
-        n_tokens, together = 1.0, 1.0
-        for chance in policy.typical[: outlook.drafts_within()[-1]]:
-            together *= chance
-            n_tokens += together
+        chances = policy.typical[: outlook.drafts_within()[-1]]
+        n_tokens: float = 1 + sum(accumulate(chances, mul))
         gain_s = policy.worth / outlook.rate * outlook.n_left / n_tokens
-        return gain_s - (n_unread - 1) * outlook.costs.read_s
+        return gain_s - self._backlog_s(n_unread)
 
     def _refused(self, policy: DraftPolicy, n_unread: int) -> Course:
         missed = max(0.0, policy.worth - max(self.lookup_worth, self.outlook.margin))
@@ -207,7 +207,7 @@ class PacedJudge:
         of the time that is left, which nothing that this text has shown vouches for.
         """
         outlook = self.outlook
-        backlog_s = (n_unread - 1) * outlook.costs.read_s
+        backlog_s = self._backlog_s(n_unread)
         can_wait = self.lookup_worth > 0 and n_unread > _BACKLOG
         if backlog_s <= outlook.allowance_s and not can_wait:
             return True
@@ -224,6 +224,9 @@ class PacedJudge:
         n_rounds = self.outlook.n_left / max(self.outlook.tokens_per_round, 1 + worth)
         n_charged = n_usual + (n_unread - 1 - n_usual) / max(1.0, n_rounds)
         return self.outlook.rate * self.outlook.costs.read_s * n_charged
+
+    def _backlog_s(self, n_unread: int) -> float:
+        return (n_unread - 1) * self.outlook.costs.read_s
 
     def _extra_s(self, k: int) -> float:
         return self.outlook.costs.extra_s(k)
